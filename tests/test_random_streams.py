@@ -45,7 +45,7 @@ def test_streams_are_uncorrelated_with_the_columns_of_generators_with_the_seed(p
 
 
 def test_the_product_draws_by_named_streams_only() -> None:
-    """Generators with a seed of their own are in the datasets, whose seed is that of the table, and in readers."""
+    """The generator of the sample datasets is excepted: its seed is that of a table."""
     own = re.compile(r"(?<!>>> rng = np\.random\.)(default_rng\(|SeedSequence\(|manual_seed\((?!derive_seed))")
     allowed = {"random_streams.py", "datasets/churn"}
     found = [

@@ -12,7 +12,7 @@ from datetime import UTC, datetime, timedelta
 import numpy as np
 
 from gpupipe.drift.reference import FIRST_LEVEL_CELL, NULL_CELL, OTHER_CELL, UNSEEN_CELL, DriftColumn
-from gpupipe.report.text import number
+from gpupipe.report.text import number, whole_number
 from gpupipe.typing import Array
 from gpupipe.units import DAY_US
 
@@ -103,7 +103,8 @@ class BinQuantile:
         digits = -math.floor(math.log10(1.1 * self.width)) if self.width > 0 else 5  # bins of whole numbers: nearly 1
         if kind == "datetime" or not -12 < digits < 5:
             return format_value(self.value, kind)
-        return f"{round(self.value, digits):,.{max(digits, 0)}f}"
+        rounded = round(self.value, digits)
+        return f"{rounded:,.{digits}f}" if digits > 0 else whole_number(rounded)
 
 
 def bin_quantiles(edges: Array, counts: Array, shares: tuple[float, ...]) -> list[BinQuantile]:

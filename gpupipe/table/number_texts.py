@@ -91,7 +91,7 @@ def is_band(text: str) -> bool:
 
 @dataclass(frozen=True)
 class NumberFormat:
-    """How the numbers of a column are written.
+    """Decimal mark and units of the numbers of a column.
 
     Attributes
     ----------
@@ -114,7 +114,7 @@ class NumberFormat:
         return found
 
     def parse(self, text: str) -> float:
-        """Return the number of a text; NaN if it is none, or has another unit."""
+        """Return the number of a text; NaN if it is not a number, or has another unit."""
         found = read_number(text, self.decimal)
         if found is None:
             return float("nan")
@@ -127,7 +127,7 @@ class NumberFormat:
 def guess_format(texts: Sequence[str]) -> NumberFormat | None:
     """Return the format of the distinct texts of a column if nearly all are numbers, and some are not plain ones.
 
-    Codes are no numbers: texts with leading zeros, and letters before a number that name no currency.
+    Codes are not numbers: texts with leading zeros, and letters before a number that do not name a currency.
     """
     if len(texts) > FIRST and len(_read_all(texts[:FIRST], ".")) + len(_read_all(texts[:FIRST], ",")) < FIRST / 2:
         return None  # most columns of words

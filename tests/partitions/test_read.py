@@ -475,7 +475,7 @@ def test_other_processes_read_the_same(churn: Path, tmp_path: Path, backend: Bac
         found = read_partitions(asked, workers, 5)
         tables = workers.gather(found.table.partitions)
         wrong = config(path=str(tmp_path / "t.csv"), schema={"Churn": "float"})
-        with pytest.raises(SchemaError, match="data row 0, 1"):
+        with pytest.raises(SchemaError, match="data rows 0, 1"):
             read_partitions(wrong, workers, 5)
     here = InlineWorkers(backend, 2)
     parts, heights = tuple(map(here.put, tables)), tuple(table.n_rows for table in tables)

@@ -156,7 +156,7 @@ class DerivationSources:
     n_events : int, optional
         The number of events of all keys, if this is a partition of the keys.
     warnings : list of str
-        What the user should know about the values, such as texts that are no numbers.
+        What the user should know about the values, such as texts that are not numbers.
     """
 
     main: HistoryRows
