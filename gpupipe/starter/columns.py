@@ -60,7 +60,8 @@ def _of_text(column: ColumnFacts) -> ColumnDeclaration | None:
     formats = time_formats(texts)
     if not formats:
         numbers = guess_format(texts)
-        return None if numbers is None else _of_numbers(column, numbers)
+        is_selector = column.name[:1] in ("!", "@")  # an op cannot name it
+        return None if numbers is None or is_selector else _of_numbers(column, numbers)
     reason = f"such as {texts[0]}"
     if len(formats) > 1:
         reason += f"; all values also match {formats[1]}"

@@ -131,13 +131,9 @@ def guess_format(texts: Sequence[str]) -> NumberFormat | None:
     """
     if len(texts) > FIRST and len(_read_all(texts[:FIRST], ".")) + len(_read_all(texts[:FIRST], ",")) < FIRST / 2:
         return None  # most columns of words
-    guesses = [
-        (len(found), -i, decimal, found) for i, decimal in enumerate(".,") if (found := _read_all(texts, decimal))
-    ]
-    if not guesses:
-        return None
-    n_read, _, decimal, read = max(guesses, key=lambda guess: guess[:2])
-    if n_read < LEAST_READ * len(texts) or any(_is_code(text, number) for text, number in read.items()):
+    marks: tuple[DecimalMark, ...] = (".", ",")
+    decimal, read = max(((mark, _read_all(texts, mark)) for mark in marks), key=lambda guess: len(guess[1]))
+    if len(read) < max(1, LEAST_READ * len(texts)) or any(_is_code(text, number) for text, number in read.items()):
         return None
     if all(_is_plain(text) for text in read):
         return None

@@ -72,3 +72,10 @@ def test_the_spread_and_the_median_of_times_are_marked_too() -> None:
     dated = column(days, time_edges(0, int(days[-1])), "datetime")
     assert dated.edges is not None
     assert describe_change(dated, counts(days[40:], dated.edges)).startswith("median about 1970-01-31")
+
+
+def test_years_have_no_separator() -> None:
+    years = np.repeat(np.arange(1959.0, 2021.0), 20)
+    known = column(years)
+    assert known.edges is not None
+    assert re.match(r"median about 19\d\d → about 20\d\d", describe_change(known, counts(years + 20, known.edges)))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import dask.dataframe as dd
 import numpy as np
 import pandas as pd
 import polars as pl
@@ -102,6 +103,7 @@ def test_a_text_has_one_value_on_every_road_and_in_any_company(model: gp.Model, 
         "polars": model.predict(pl.from_pandas(frame)),
         "arrow": model.predict(pa.Table.from_pandas(frame)),
         "dict": model.predict({"price": texts}),
+        "dask": model.predict(dd.from_pandas(frame, npartitions=3)).compute(),
         "row by row": [model.predict(frame.iloc[[i]])[0] for i in range(len(frame))],
         "scorer": scorer.predict(records),
         "scorer by row": [scorer.predict(row) for row in records],
