@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -203,7 +204,7 @@ COLUMNS_OF_THE_SEED = {
 def test_no_column_that_was_made_with_the_seed_decides_which_rows_are_tested(way: str) -> None:
     seed, rows = 3, np.arange(DRAWN)
     y = rows % 3
-    drawn = {
+    ways: dict[str, Callable[[], Any]] = {
         "rows": lambda: _one({"stratify": False}, DRAWN, y, seed=seed),
         "strata": lambda: _one({}, DRAWN, y, seed=seed),
         "groups": lambda: _one({"group": "g"}, DRAWN, y, rows, seed=seed),
@@ -211,7 +212,8 @@ def test_no_column_that_was_made_with_the_seed_decides_which_rows_are_tested(way
         "folds of groups": lambda: make_splits(Split(cv=5, repeats=2, group="g"), DRAWN, y, rows, seed=seed)[0],
         "validation": lambda: hold_out(Split(), np.ones(DRAWN, bool), 0.2, None, None, None, seed),
         "time": lambda: make_splits(Split(cv=2, time="t", group="g"), DRAWN, y, rows, rows % 4, seed=seed)[0],
-    }[way]()
+    }
+    drawn = ways[way]()
     tested, among = drawn.test, rows if way != "time" else np.flatnonzero(rows % 4 == 1)
     for name, make in COLUMNS_OF_THE_SEED.items():
         column = make(seed)

@@ -77,9 +77,8 @@ class Scorer:
     >>> import pandas as pd
     >>> from gpupipe import Pipeline, load_scorer
     >>> frame = pd.DataFrame({"age": [31, 45, 27, 52], "plan": ["a", "b", "a", None], "left": [0, 1, 0, 1]})
-    >>> folder = tempfile.TemporaryDirectory()
-    >>> pipeline = Pipeline(pd.concat([frame] * 25), target="left", models=["logistic_regression"])
-    >>> run = pipeline.run(f"{folder.name}/run", quiet=True)
+    >>> folder, rows = tempfile.TemporaryDirectory(), pd.concat([frame] * 25)
+    >>> run = Pipeline(rows, target="left", models=["logistic_regression"]).run(f"{folder.name}/run", quiet=True)
     >>> scorer = load_scorer(run.path)
     >>> scorer.predict({"age": 30, "plan": "a"})
     0

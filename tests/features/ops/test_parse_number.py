@@ -42,7 +42,7 @@ def parsed(texts: Any, **settings: Any) -> tuple[list[float], list[str]]:
 
 def test_texts_are_numbers_in_their_unit_and_others_are_missing_and_counted() -> None:
     found, warnings = parsed(TEXTS, unit="$")
-    np.testing.assert_array_equal(found, np.float32(NUMBERS))
+    np.testing.assert_array_equal(found, np.array(NUMBERS, np.float32))
     (warning,) = warnings
     assert warning.startswith(
         "parse_number: 2 of 7 texts of 'price' are not numbers in $ and become missing: '9 EUR', '<5'"
@@ -65,7 +65,7 @@ def test_texts_are_numbers_in_their_unit_and_others_are_missing_and_counted() ->
     ],
 )
 def test_settings(settings: dict[str, Any], texts: list[str], numbers: list[float]) -> None:
-    np.testing.assert_array_equal(parsed(texts, **settings)[0], np.float32(numbers))
+    np.testing.assert_array_equal(parsed(texts, **settings)[0], np.array(numbers, np.float32))
 
 
 @pytest.mark.parametrize("unit", [{"kg": 0}, {"": 1}, " kg", {"kg": float("inf")}])
@@ -95,7 +95,7 @@ def test_a_text_has_one_value_on_every_road_and_in_any_company(model: gp.Model, 
     frame.to_csv(tmp_path / "t.csv", index=False)
     frame.to_parquet(tmp_path / "t.parquet")
     frame.to_json(tmp_path / "t.jsonl", orient="records", lines=True)
-    scorer, records = model.scorer(), frame.to_dict("records")
+    scorer, records = model.scorer(), [{"price": text} for text in texts]
     roads = {
         "csv": model.predict(str(tmp_path / "t.csv")),
         "parquet": model.predict(str(tmp_path / "t.parquet")),
