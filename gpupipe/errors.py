@@ -26,6 +26,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
+ROWS_COUNTED = "rows are counted from 0"
+"""Location of row numbers in messages, which are those of `problems`, of files of rows and of ``iloc``."""
+
 
 class GpupipeError(Exception):
     """Base class of all errors that gpupipe raises.
@@ -215,16 +218,16 @@ class FieldCountError(DataError):
     Parameters
     ----------
     what : str
-    row : int
-        Row number, counted from 1; the header counts, blank lines do not.
+    line : int
+        Line of the file, counted from 1; the header counts, blank lines do not.
     n_fields, n_columns : int
-        Number of fields in the row, and in the header.
+        Number of fields in the line, and in the header.
     where, fix : str
         See `GpupipeError`.
     """
 
-    def __init__(self, what: str, row: int, n_fields: int, n_columns: int, *, where: str = "", fix: str = "") -> None:
-        self.row, self.n_fields, self.n_columns = row, n_fields, n_columns
+    def __init__(self, what: str, line: int, n_fields: int, n_columns: int, *, where: str = "", fix: str = "") -> None:
+        self.line, self.n_fields, self.n_columns = line, n_fields, n_columns
         super().__init__(what, where=where, fix=fix)
 
 
@@ -234,14 +237,14 @@ class QuoteError(DataError):
     Parameters
     ----------
     what : str
-    row : int
-        The row that opens it, counted from 1; the header counts, blank lines do not.
+    line : int
+        The line that opens it, counted from 1; the header counts, blank lines do not.
     where, fix : str
         See `GpupipeError`.
     """
 
-    def __init__(self, what: str, row: int, *, where: str = "", fix: str = "") -> None:
-        self.row = row
+    def __init__(self, what: str, line: int, *, where: str = "", fix: str = "") -> None:
+        self.line = line
         super().__init__(what, where=where, fix=fix)
 
 
@@ -265,7 +268,7 @@ class CellProblem:
     Attributes
     ----------
     row : int
-        Position of the row among the given ones, from 0.
+        Number of the row among the given ones, from 0, as in the text.
     column : str
     value : str
         The value as text, shortened; ``"absent"`` if the row does not have the column.
@@ -279,7 +282,7 @@ class CellProblem:
     rule: str
 
     def __str__(self) -> str:
-        return f"row {self.row + 1}, column {self.column!r}: expected {self.rule}; found {self.value}"
+        return f"row {self.row:,}, column {self.column!r}: expected {self.rule}; found {self.value}"
 
 
 class RowError(SchemaError):
@@ -295,7 +298,8 @@ class RowError(SchemaError):
     >>> import gpupipe as gp
     >>> from gpupipe.errors import CellProblem
     >>> print(gp.RowError([CellProblem(0, "tenure", "-1", "range: [0, 72]")]))
-    row 1, column 'tenure': expected range: [0, 72]; found -1
+    row 0, column 'tenure': expected range: [0, 72]; found -1
+      where: rows are counted from 0
       to do: correct the values, or make them null
     """
 
@@ -307,7 +311,8 @@ class RowError(SchemaError):
         if more := len(self.problems) - len(lines):
             lines.append(f"and {more:,} more cells")
         names = dict.fromkeys(problem.column for problem in self.problems)
-        super().__init__("\n".join(lines), fix="correct the values, or make them null", names=names)
+        fix = "correct the values, or make them null"
+        super().__init__("\n".join(lines), where=ROWS_COUNTED, fix=fix, names=names)
 
 
 class ArtifactError(DataError):

@@ -75,6 +75,18 @@ def enumerate_names(names: Collection[str], most: int = SHOWN, quoted: bool = Fa
     return ", ".join(shown) + more
 
 
+def count_noun(n: int, noun: str, one: str = "", more: str = "") -> str:
+    """Return a number and a noun, and a predicate for one and for more of it.
+
+    >>> count_noun(1, "row"), count_noun(1234, "row")
+    ('1 row', '1,234 rows')
+    >>> count_noun(1, "row", "is a duplicate", "are duplicates")
+    '1 row is a duplicate'
+    """
+    noun, predicate = (noun, one) if n == 1 else (f"{noun}s", more or one)
+    return f"{n:,} {noun} {predicate}".rstrip()
+
+
 def show_value(value: object) -> str:
     """Return a value of any type as text for a message.
 

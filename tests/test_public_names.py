@@ -49,7 +49,7 @@ def test_the_guide_lists_the_exit_code_of_every_error() -> None:
     "error",
     [
         gpupipe.EncodingError("not utf8", "utf8", "cp1252", where="a.csv", fix="state it"),
-        gpupipe.FieldCountError("row 3 has 4 fields", 3, 4, 5, where="a.csv", fix="correct it"),
+        gpupipe.FieldCountError("line 3 has 4 fields", 3, 4, 5, where="a.csv", fix="correct it"),
         gpupipe.QuoteError("never closed", 7, where="a.csv", fix="close it"),
         gpupipe.ConfigError("2 errors", problems=["a: x", "b: y"]),
         gpupipe.StoppedError("stopped", 15, fix="--resume"),

@@ -11,6 +11,7 @@ from typing import Any
 
 from gpupipe.drift.reference import FIRST_LEVEL_CELL
 from gpupipe.drift.severity import LEAST_PSI, SEVERITIES, Severity
+from gpupipe.names import count_noun
 from gpupipe.report.text import number, printable
 
 N_LINES = 15  # columns named on the console
@@ -246,7 +247,7 @@ class DriftReport:
         limit : int
             Maximum number of columns to name.
         """
-        rows = f"{self.n_rows:,} rows"
+        rows = count_noun(self.n_rows, "row")
         scored = f", {self.n_scored:,} of them predicted" if self.n_scored else ""
         lines = [f"{rows}{scored}, compared with the training rows of the model"]
         shown = [*(("score", each) for each in self.scores), *(("column", each) for each in self.drifted[:limit])]
@@ -289,7 +290,7 @@ class DriftReport:
         return monitor_page(self, data, compared or datetime.now(UTC))
 
     def __repr__(self) -> str:
-        return f"DriftReport({self.n_rows:,} rows: {self.verdict})"
+        return f"DriftReport({count_noun(self.n_rows, 'row')}: {self.verdict})"
 
     def _repr_html_(self) -> str:
         head = ("column", "kind", "severity", "PSI", "Jensen-Shannon", "Wasserstein", "since", "change")

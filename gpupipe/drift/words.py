@@ -1,13 +1,18 @@
-"""Changes of a column in words, from its counts: ``median 32.1 → 41.7``, ``null 0.0 % → 8.2 %``."""
+"""Changes of a column in words, from its counts: ``median about 32 → about 42``, ``null 0.0 % → 8.2 %``.
+
+Quantiles are those of bins: they are marked as approximate, and rounded to a digit that the width of the bin justifies.
+"""
 
 from __future__ import annotations
 
+import math
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
 import numpy as np
 
 from gpupipe.drift.reference import FIRST_LEVEL_CELL, NULL_CELL, OTHER_CELL, UNSEEN_CELL, DriftColumn
-from gpupipe.report.text import number
+from gpupipe.report.text import number, whole_number
 from gpupipe.typing import Array
 from gpupipe.units import DAY_US
 
@@ -65,14 +70,45 @@ def _shift(column: DriftColumn, counts: Array) -> str:
     if edges is None or len(edges) < 2 or not column.counts[1:].sum() or not counts[1:].sum():
         return ""
     then, now = (bin_quantiles(edges, each[1:], (*SPREAD, 0.5)) for each in (column.counts, counts))
-    if abs(now[2] - then[2]) * 10 >= then[1] - then[0]:
-        return f"median {format_value(then[2], column.kind)} → {format_value(now[2], column.kind)}"
-    ends = [f"{format_value(each[0], column.kind)} to {format_value(each[1], column.kind)}" for each in (then, now)]
-    return f"80% of values {ends[0]} → {ends[1]}" if ends[0] != ends[1] else ""
+    if abs(now[2].value - then[2].value) * 10 >= then[1].value - then[0].value:
+        return f"median {then[2].text(column.kind)} → {now[2].text(column.kind)}"
+    ends = [f"{each[0].rounded(column.kind)} to {each[1].rounded(column.kind)}" for each in (then, now)]
+    return f"80% of values about {ends[0]} → {ends[1]}" if ends[0] != ends[1] else ""
 
 
-def bin_quantiles(edges: Array, counts: Array, shares: tuple[float, ...]) -> list[float]:
-    """Return quantiles of values in bins, taken as uniform within a bin, and those outside as at its edge.
+@dataclass(frozen=True)
+class BinQuantile:
+    """Quantile of values of which only the bin is known.
+
+    Attributes
+    ----------
+    value : float
+        Values are taken as uniform within a bin, and those outside the edges as equal to the nearest.
+    width : float
+        Width of the bin that has the quantile, in the unit of the values; 0 outside the edges.
+    side : {"", "below", "above"}
+        Where the quantile is, if it is outside the edges.
+    """
+
+    value: float
+    width: float
+    side: str = ""
+
+    def text(self, kind: str) -> str:
+        """Return the quantile as text, marked as approximate: ``"about 63,000"``, ``"above 12"``."""
+        return f"{self.side or 'about'} {self.rounded(kind)}"
+
+    def rounded(self, kind: str) -> str:
+        """Return the value as text, rounded to a digit of the size of the bin."""
+        digits = -math.floor(math.log10(1.1 * self.width)) if self.width > 0 else 5  # bins of whole numbers: nearly 1
+        if kind == "datetime" or not -12 < digits < 5:
+            return format_value(self.value, kind)
+        rounded = round(self.value, digits)
+        return f"{rounded:,.{digits}f}" if digits > 0 else whole_number(rounded)
+
+
+def bin_quantiles(edges: Array, counts: Array, shares: tuple[float, ...]) -> list[BinQuantile]:
+    """Return quantiles of values in bins.
 
     Parameters
     ----------
@@ -88,7 +124,9 @@ def bin_quantiles(edges: Array, counts: Array, shares: tuple[float, ...]) -> lis
     for share in shares:
         at = min(int(np.searchsorted(reached[1:], share)), len(counts) - 1)
         inside = (share - reached[at]) / max(reached[at + 1] - reached[at], 1e-300)
-        found.append(float(x[at] + min(max(inside, 0.0), 1.0) * (x[at + 1] - x[at])))
+        width = float(x[at + 1] - x[at])
+        side = "below" if at == 0 else "above" if at == len(counts) - 1 else ""
+        found.append(BinQuantile(float(x[at] + min(max(inside, 0.0), 1.0) * width), width, side))
     return found
 
 

@@ -8,7 +8,7 @@ from dataclasses import replace
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from gpupipe.errors import SchemaError
+from gpupipe.errors import ROWS_COUNTED, SchemaError
 from gpupipe.io.entities import read_entities
 from gpupipe.io.filter import require_column
 from gpupipe.io.input_files import InputFiles
@@ -173,6 +173,6 @@ def require_unique(codes: pa.Array, table: pa.Table, names: Sequence[str], joine
         key = ", ".join(f"{name}={table.column(name)[rows[0]].as_py()!r}" for name in names)
         raise SchemaError(
             f"the join is declared {joined.cardinality}, but the key {key} occurs more than once",
-            where=f"{label}, rows {', '.join(str(row + 1) for row in rows)}",
+            where=f"{label}, rows {', '.join(map(str, rows))}; {ROWS_COUNTED}",
             fix="remove the duplicates, or aggregate the table to one row per key first",
         )

@@ -11,6 +11,7 @@ from collections.abc import Callable
 
 from gpupipe.metrics.predictions import UnlabelledPredictions
 from gpupipe.metrics.registry import metric
+from gpupipe.random_streams import make_generator
 from gpupipe.typing import Array
 
 ROWS = 10_000
@@ -59,9 +60,8 @@ def reconstruction_r2(rows: UnlabelledPredictions) -> float:
 
 def sampled_rows(n_rows: int) -> Array | None:
     """Return the sampled row numbers, int64, in no order; None for all rows."""
-    import numpy as np
 
-    return None if n_rows <= ROWS else np.random.default_rng(0).choice(n_rows, ROWS, replace=False)
+    return None if n_rows <= ROWS else make_generator(0, "clustered rows").choice(n_rows, ROWS, replace=False)
 
 
 def _of_clusters(score: Callable[..., float], rows: UnlabelledPredictions) -> float:

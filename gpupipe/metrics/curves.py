@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from gpupipe.backends.weighted_quantiles import weighted_quantiles
 from gpupipe.metrics.predictions import ClassPredictions, Threshold, ValuePredictions
 from gpupipe.metrics.ranking import Ranking
+from gpupipe.random_streams import make_generator
 from gpupipe.typing import Array, ArrayNamespace
 
 if TYPE_CHECKING:
@@ -162,7 +163,7 @@ def residuals(
     off, n_rows = found.error, len(found.value)
     rows = np.arange(n_rows)
     if n_rows > sample:
-        rows = np.sort(np.random.default_rng(seed).choice(n_rows, sample, replace=False))
+        rows = np.sort(make_generator(seed, "residuals").choice(n_rows, sample, replace=False))
     chosen = backend.to_device(rows)
     counts, edges = xp.histogram(off, bins, weights=found.sample_weight)
     (middle,) = _quantiles(found, found.y_true, (0.5,))

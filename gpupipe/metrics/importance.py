@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
+from gpupipe.random_streams import make_generator
 from gpupipe.typing import Array
 
 
@@ -47,7 +48,7 @@ def permutation_importance(
     """
     import numpy as np
 
-    generator = np.random.default_rng(seed)
+    generator = make_generator(seed, "permutation importance")
     chosen = np.arange(len(X)) if len(X) <= rows else np.sort(generator.choice(len(X), rows, replace=False))
     sample = np.array(X[chosen], order="F")  # always a copy: it is shuffled in place
     before = score(sample, chosen)

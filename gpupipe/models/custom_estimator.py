@@ -16,6 +16,7 @@ from gpupipe.models.base import MODELS, ModelSettings
 from gpupipe.models.files.scikit_learn import KINDS
 from gpupipe.models.files.skops import write_skops
 from gpupipe.models.weights import takes_no_weights
+from gpupipe.random_streams import derive_seed
 from gpupipe.tasks import CLASSIFICATION, REGRESSION, Task
 
 if TYPE_CHECKING:
@@ -31,8 +32,8 @@ NAME = "OwnEstimator"
 class CustomEstimator(ModelSettings):
     """A model that trains a scikit-learn estimator on the CPU, made by `make_estimator`, and is exported with skops.
 
-    Every ``random_state`` that is not set becomes the seed of the run. Estimators that hold types outside scikit-learn
-    are refused before training.
+    Every ``random_state`` that is not set becomes one integer, derived from the seed of the run. Estimators that hold
+    types outside scikit-learn are refused before training.
     """
 
     tasks = CLASSIFICATION | REGRESSION
@@ -63,7 +64,7 @@ class CustomEstimator(ModelSettings):
         self._make(task, seed=0, n_threads=1)
 
     def build(self, context: FitContext, params: Mapping[str, Any]) -> Any:
-        return self._make(context.task, context.seed, context.backend.n_threads)
+        return self._make(context.task, derive_seed(context.seed, "model"), context.backend.n_threads)
 
     def train(self, estimator: Any, X: Array, y: Array | None, sample_weight: Array | None, context: FitContext) -> Any:
         if sample_weight is not None and "sample_weight" not in signature(estimator.fit).parameters:

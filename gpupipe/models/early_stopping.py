@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from gpupipe.models.base import BestRound
 from gpupipe.models.context import FitContext, ValidationRows
+from gpupipe.random_streams import make_generator
 from gpupipe.table.holdout import held_out
 from gpupipe.tasks import CLASSIFICATION
 
@@ -54,8 +55,7 @@ def draw_validation_rows(y: Array, share: float, context: FitContext) -> Array:
     groups, times = (None if column is None else column[drawn] for column in (groups, times))
     if groups is not None and (groups == groups[:1]).all():
         groups = None
-    # Another stream than those of the split and of the validation rows of a leaderboard.
-    chosen = held_out(int(drawn.sum()), share, strata, groups, times, (context.seed, 2))
+    chosen = held_out(int(drawn.sum()), share, strata, groups, times, make_generator(context.seed, "early stopping"))
     mask = np.zeros(n_rows, bool)
     mask[drawn] = chosen
     if is_class:

@@ -26,7 +26,8 @@ class Estimator(CustomEstimator):
     """Custom scikit-learn estimator, such as ``estimator: {use: "my_models.py:make", params: {depth: 3}}``.
 
     Runs scikit-learn on the CPU only. ``make(**params)`` returns an unfitted classifier or regressor, by the task; a
-    ``Pipeline`` counts as one. Every ``random_state`` that is not set becomes the seed of the run.
+    ``Pipeline`` counts as one. Every ``random_state`` that is not set becomes one integer, derived from the seed of the
+    run.
 
     The file is executed in training only, never to serve predictions: the export contains scikit-learn's own objects.
     Estimators that hold other types are refused before training, and so are those whose fitted state cannot be checked

@@ -29,6 +29,7 @@ from gpupipe.models.neural.settings import NeuralSettings
 from gpupipe.models.quantile_training import fit_quantiles, learns_one_quantile
 from gpupipe.models.target_training import fit_targets
 from gpupipe.models.weights import row_weights, takes_no_weights
+from gpupipe.random_streams import derive_seed
 from gpupipe.tasks import CLASSIFICATION, Task
 from gpupipe.typing import Matrix
 
@@ -325,7 +326,7 @@ def keyword_arguments(model: ModelSettings, X: Matrix, context: FitContext, thre
     """Return the keyword arguments of the estimator of a model."""
     params = {**model.estimator_params(context.task), **model.data_params(X, context)}
     if model.takes_seed:
-        params["random_state"] = context.seed
+        params["random_state"] = derive_seed(context.seed, "model")
     if model.takes_threads:
         params["n_jobs"] = threads
     return params

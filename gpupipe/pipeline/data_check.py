@@ -304,6 +304,7 @@ class _Checker:
                     except GpupipeError as error:
                         advise_dropped(error, config)
                         raise
+        self.warnings += found.sources.warnings
         return found.sources.main.table, derivation
 
     def _models(self, config: Config) -> None:

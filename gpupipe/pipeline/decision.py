@@ -18,6 +18,7 @@ from gpupipe.metrics.settings import Evaluate
 from gpupipe.metrics.threshold import choose_threshold
 from gpupipe.models import Prediction
 from gpupipe.pipeline.goal import Truth
+from gpupipe.random_streams import derive_seed
 from gpupipe.tasks import CLASSIFICATION, Task
 from gpupipe.typing import Array
 
@@ -187,7 +188,8 @@ def _calibrated(probability: Array, truth: Truth, how: FittedMethod) -> Decision
     if n_parts < 2:
         return Decision(calibration=calibration)
     found: Array = np.empty_like(probability, dtype=np.float64)
-    for train, test in StratifiedKFold(n_parts, shuffle=True, random_state=0).split(y, y):
+    folds = StratifiedKFold(n_parts, shuffle=True, random_state=derive_seed(0, "folds of calibration"))
+    for train, test in folds.split(y, y):
         own = None if weights is None else weights[train]
         found[test] = fit_calibration(probability[train], y[train], how, sample_weight=own).apply(probability[test])
     before, after = (_log_loss(p, y, weights) for p in (probability, found))

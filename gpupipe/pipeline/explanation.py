@@ -28,6 +28,7 @@ from gpupipe.pipeline.goal import Truth
 from gpupipe.pipeline.job import Job
 from gpupipe.pipeline.leaderboard import HeldOutPredictions, LeaderboardResult
 from gpupipe.pipeline.timeline import Stage
+from gpupipe.random_streams import make_generator
 from gpupipe.typing import Array
 
 BLOCK_COLUMNS = 256  # in float64 at once
@@ -122,7 +123,7 @@ class ExplainedRows:
         X = outcome.explained.matrices["test"]
         if len(truth) <= settings.rows:
             return ExplainedRows(rows, gather_rows(X, None, job.backend), truth)
-        generator = np.random.default_rng(job.config.seed)
+        generator = make_generator(job.config.seed, "explained rows")
         chosen: Array
         if truth.groups is not None:
             chosen = draw_groups(truth.groups, settings.rows, generator)

@@ -18,6 +18,7 @@ from gpupipe.pipeline.decision import Decision, calibrates, decide, has_rule, is
 from gpupipe.pipeline.goal import Truth
 from gpupipe.pipeline.job import Job
 from gpupipe.pipeline.timeline import Stage
+from gpupipe.random_streams import derive_seed
 from gpupipe.tasks import SUPERVISED
 from gpupipe.typing import Array
 
@@ -42,7 +43,8 @@ def score_validation(job: Job, truth: Truth | None, prediction: Prediction) -> d
     n_parts = min(DECISION_PARTS, int(counts[counts > 0].min())) if len(counts) > 1 else 0
     if n_parts < 2:
         return job.score(truth, prediction, fixed_decision(job))
-    parts = StratifiedKFold(n_parts, shuffle=True, random_state=job.config.seed).split(codes, codes)
+    seed = derive_seed(job.config.seed, "folds of decisions")
+    parts = StratifiedKFold(n_parts, shuffle=True, random_state=seed).split(codes, codes)
     rows = [job.backend.to_device(test) for _, test in parts]
     truths = [truth.take(part) for part in rows]
     predictions = [take_rows(prediction, part) for part in rows]

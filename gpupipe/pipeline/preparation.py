@@ -19,6 +19,7 @@ from gpupipe.io.input_files import InputFiles
 from gpupipe.metrics import metric_names, unit_notes
 from gpupipe.metrics.settings import Evaluate
 from gpupipe.models import MODELS, ModelSettings, early_refusal
+from gpupipe.names import count_noun
 from gpupipe.pipeline.default_models import default_entries, fill_entry
 from gpupipe.pipeline.goal import Goal
 from gpupipe.pipeline.input_copies import copy_notes, find_inputs
@@ -114,6 +115,8 @@ class JobBuilder:
             stage.rows = table.n_rows
             stage.interpreter = ", ".join(sources.engines) or None
             stage.note(f"{len(derivation.made)} columns from {', '.join(['the table', *derivation.tables])}")
+            for warning in sources.warnings:
+                stage.note(warning, "warning")
             for key in key_columns(config.features):
                 stage.note(f"{key}: an entity key, not used as a feature; `- encode: {key}` makes it one")
         self._found, self._derivation = replace(self._found, table=table, sources=None), derivation
@@ -133,12 +136,12 @@ class JobBuilder:
         known, row_ids = known_rows(table, targets, backend)
         if dropped := table.n_rows - known.n_rows:
             without = "without a target" if len(targets) == 1 else "in which a target is missing"
-            timeline.note(f"{dropped:,} rows {without} were dropped")
+            timeline.note(count_noun(dropped, "row", f"{without} was dropped", f"{without} were dropped"))
         _require_column("source.weight", config.source.weight, known, config)
         n_known = known.n_rows
         known, row_ids, weights = weighted_rows(config, known, row_ids, table.n_rows, backend, self.files)
         if skipped := n_known - known.n_rows:
-            timeline.note(f"{skipped:,} rows with weight 0 were dropped")
+            timeline.note(count_noun(skipped, "row", "with weight 0 was dropped", "with weight 0 were dropped"))
         if weights is not None and (mean := float(weights.mean())) < LEAST_MEAN_WEIGHT:
             what = f"the mean of the weights in {config.source.weight!r} is {mean:.3g}"
             timeline.note(f"{what}: regularization outweighs the rows; multiply them so that it is about 1", "warning")
@@ -221,7 +224,7 @@ def _require_groups(name: str, groups: Array, is_coded: bool) -> None:
     is_missing = groups < FIRST_LEVEL if is_coded else groups != groups
     if n_missing := int(np.count_nonzero(is_missing)):
         raise DataError(
-            f"{n_missing:,} rows have no {name!r}: they cannot be ranked",
+            f"{count_noun(n_missing, 'row', 'has', 'have')} no {name!r}, and cannot be ranked",
             where="split.group",
             fix=f'drop them with source.where: "{name} is not None"',
             names=[name],

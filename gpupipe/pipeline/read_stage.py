@@ -28,6 +28,7 @@ from gpupipe.io.isolation import end_trials
 from gpupipe.io.join import declarations, read_joined
 from gpupipe.io.settings import JoinedTable, Source, TableSource
 from gpupipe.io.source_reader import LoadedTable, read_arrow
+from gpupipe.names import count_noun
 from gpupipe.pipeline.rules import NO_RULES, RuleResults, enforce, include_ruled_columns, rule_only_columns
 from gpupipe.table.arrange import move_table
 from gpupipe.table.blocks import EncodedTable, Table
@@ -301,5 +302,5 @@ def _read_events(
             found, _ = _read_rows(TableInputs(settings, {}, own, backend, settings.on.right, (), f"tables.{name}"))
             rows, of_table = HistoryRows(found.table, found.raw_columns, f"table {name!r}"), found.notes
         events[name] = EventTable(rows, settings.on.left, settings.on.right)
-        notes += [f"table {name!r}: {rows.n_rows:,} rows", *of_table]
+        notes += [f"table {name!r}: {count_noun(rows.n_rows, 'row')}", *of_table]
     return events, notes

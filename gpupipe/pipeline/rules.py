@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from gpupipe.backends.base import Backend
-from gpupipe.errors import ConfigError, DataError, GpupipeError, SchemaError
+from gpupipe.errors import ROWS_COUNTED, ConfigError, DataError, GpupipeError, SchemaError
 from gpupipe.features.program.selection import resolve, select_dropped
 from gpupipe.io.column_filter import ColumnFilter
 from gpupipe.io.files import SourceFile, mask
@@ -191,7 +191,7 @@ def enforce_served(
 
 def settle_served(broken: Sequence[RuleViolation], label: str, fix: str = FIX_ROWS) -> list[str]:
     """Return the warnings for a table to predict; raise as `settle`."""
-    where = f"{label}; data rows are counted from 1"
+    where = f"{label}; {ROWS_COUNTED}"
     return settle(broken, _row, where, fix, "the model", may_change=False)
 
 
@@ -204,7 +204,7 @@ def by_column(served: Sequence[ServedRules]) -> dict[str, list[ColumnRules]]:
 
 
 def _row(row: int) -> str:
-    return f"row {row + 1:,}"
+    return f"row {row:,}"
 
 
 def name_rows(
@@ -212,7 +212,7 @@ def name_rows(
 ) -> tuple[NameRow, str]:
     """Return a function that names rows in messages, and the location of the rows."""
     source = config.source
-    where = f"{mask(source.label)}; data rows are counted from 1"
+    where = f"{mask(source.label)}; {ROWS_COUNTED}"
     where += ", after prepare" if source.prepare else ""
     where += ", after source.where" if source.where else ""
     where += ", without rows skipped by csv.bad_rows" if source.csv.bad_rows == "skip" else ""

@@ -11,6 +11,7 @@ import numpy as np
 from gpupipe.backends.base import Backend
 from gpupipe.errors import ConfigError, DataError, SchemaError
 from gpupipe.models import ModelSettings
+from gpupipe.names import count_noun
 from gpupipe.pipeline.goal import Goal, output_of_target
 from gpupipe.settings import Label
 from gpupipe.table.blocks import EncodedTable
@@ -97,7 +98,9 @@ def find_goal(
 def _several(targets: Sequence[TargetColumn], positives: Positives) -> Goal:
     known = all_known(targets)
     if not known.any():
-        missing = [f"{target.column.name!r} in {int((~all_known([target])).sum()):,} rows" for target in targets]
+        missing = [
+            f"{target.column.name!r} in {count_noun(int((~all_known([target])).sum()), 'row')}" for target in targets
+        ]
         raise DataError(
             f"no row has a value of every target; missing: {', '.join(missing)}",
             where="source.target",

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol, runtime_checkable
 
 from gpupipe.backends import machine
 from gpupipe.backends.counters.statistics import CounterStatistics
+from gpupipe.names import count_noun
 from gpupipe.pipeline.display.progress import ProgressMeter
 from gpupipe.pipeline.limits.safe_points import StopSignal
 from gpupipe.units import format_duration
@@ -137,7 +138,7 @@ class Stage:
             self.note(f"on the CPU: {text}", "warning")
 
     def __repr__(self) -> str:
-        rows = [] if self.rows is None else [f"{self.rows:,} rows"]
+        rows = [] if self.rows is None else [count_noun(self.rows, "row")]
         took = [] if self.status == "running" else [format_duration(self.seconds)]
         return f"Stage({self.name!r}: {', '.join([self.status, *rows, *took, self.device])})"
 

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from gpupipe.report.contributions import Direction
 
 TAIL_LINES = 12
+YEARS = range(1800, 2101)  # numbers that are more often years than amounts
 LEVEL_CHARACTERS = 40
 TASK_TITLES = {
     "binary": "Binary classification",
@@ -73,7 +74,10 @@ def last_lines(text: str) -> str:
 
 
 def number(value: Any) -> str:
-    """Return about four significant digits: ``0.8423``, ``12.35``, ``1,234.5``, ``3.10e-06``; integers in full."""
+    """Return about four significant digits: ``0.8423``, ``12.35``, ``9,096``, ``3.10e-06``; integers in full.
+
+    A number that may be a year has no separator: ``2015``.
+    """
     if value is None or isinstance(value, str):
         return value or MISSING
     if isinstance(value, int):
@@ -88,7 +92,13 @@ def number(value: Any) -> str:
         return f"{value:.2e}"
     if size < 1:
         return f"{value:.4f}"
-    return f"{value:.3f}" if size < 10 else f"{value:.2f}" if size < 1000 else f"{value:,.1f}"
+    return f"{value:.3f}" if size < 10 else f"{value:.2f}" if size < 1000 else whole_number(value)
+
+
+def whole_number(value: float) -> str:
+    """Return a number without decimals: ``9,096``, and without a separator if it may be a year: ``2015``."""
+    rounded = round(value)
+    return str(rounded) if rounded in YEARS else f"{rounded:,}"
 
 
 def signed(value: float, largest: float) -> str:

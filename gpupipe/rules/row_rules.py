@@ -47,10 +47,11 @@ class RowRules:
     >>> mail = ServedRules("mail", DeclaredColumn("text"), ColumnRules(nulls=False, otherwise="warn"))
     >>> rules = RowRules([tenure, mail])
     >>> rules.check([{"tenure": 31, "mail": None}])
-    ['mail: 1 row violates nulls: false: row 1: null']
+    ['mail: 1 row violates nulls: false: row 0: null']
     >>> rules.check([{"tenure": 31}, {"tenure": "-1"}])
     Traceback (most recent call last):
-    gpupipe.errors.RowError: row 2, column 'tenure': expected range: [0, 72]; found '-1'
+    gpupipe.errors.RowError: row 1, column 'tenure': expected range: [0, 72]; found '-1'
+      where: rows are counted from 0
       to do: correct the values, or make them null
     """
 
@@ -172,7 +173,7 @@ def _check_in_full(columns: Sequence[RuledColumn], rows: Rows) -> list[str]:
         problems += refused
     if problems:
         raise RowError(sorted(dict.fromkeys(problems), key=lambda problem: problem.row))
-    return describe_violations(warned, lambda row: f"row {row + 1:,}", may_change=False)
+    return describe_violations(warned, lambda row: f"row {row:,}", may_change=False)
 
 
 def _shown(value: Any) -> str:

@@ -109,7 +109,7 @@ def _json_rows(found: Any, max_rows: int) -> RequestRows:
         require_rows(len(found), max_rows)
         for position, row in enumerate(found):
             if type(row) is not dict:
-                raise _not_a_row(row, f"item {position + 1} of the list")
+                raise _not_a_row(row, f"row {position:,} of the list (rows are counted from 0)")
         return RequestRows(found, JSON, _encode_list)
     raise RequestProblem(
         "invalid_request",

@@ -133,7 +133,11 @@ def _schemas(model: ServedModel, settings: ServeSettings) -> Json:
                         "type": "object",
                         "required": ["row", "column", "value", "rule"],
                         "properties": {
-                            "row": {"type": "integer", "minimum": 0},
+                            "row": {
+                                "type": "integer",
+                                "minimum": 0,
+                                "description": "Number of the row, from 0, as in `error`.",
+                            },
                             **{name: {"type": "string"} for name in ("column", "value", "rule")},
                         },
                     },

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import orjson
 
-from gpupipe.errors import CellProblem
+from gpupipe.errors import ROWS_COUNTED, CellProblem
 
 MOST_PROBLEMS = 100  # cells listed in a response
 
@@ -105,4 +105,4 @@ def invalid_rows(problems: Sequence[CellProblem]) -> RequestProblem:
     """Return the error about wrong cells."""
     first, more = problems[0], len(problems) - 1
     others = f", and {more:,} more" if more else ""
-    return RequestProblem("invalid_rows", f"{first}{others}", problems)
+    return RequestProblem("invalid_rows", f"{first}{others}; {ROWS_COUNTED}", problems)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from gpupipe.errors import ConfigError, DataError
+from gpupipe.random_streams import derive_seed, make_generator
 from gpupipe.splits.fold import Fold
 from gpupipe.splits.settings import EXPANDING, Level, Predefined, Split
 from gpupipe.splits.time_folds import make_time_folds
@@ -61,7 +62,7 @@ def make_splits(
             raise ValueError("split.column is set, so parts must be given")
         return [Fold(*_split_by_column(split.column, *parts)).require_rows("split.column", CHANGE)]
     if split.shuffle or groups is not None:
-        test = held_out(n_rows, split.test_size, strata, groups, None, seed)
+        test = held_out(n_rows, split.test_size, strata, groups, None, make_generator(seed, "test rows"))
     else:
         import numpy as np
 
@@ -145,8 +146,8 @@ def hold_out(
         fold.train[rows[inner.train]] = True
         chosen = inner.test
     else:
-        # A different random stream than that of the split, as the same draws would give a biased sample of its rest.
-        chosen = held_out(len(rows), share, None if groups is not None else strata, groups, None, (seed, 1))
+        generator = make_generator(seed, "validation rows")
+        chosen = held_out(len(rows), share, None if groups is not None else strata, groups, None, generator)
         fold.train[rows[~chosen]] = True
     fold.test[rows[chosen]] = True
     return fold.require_rows("evaluate.validation", CHANGE)
@@ -167,7 +168,7 @@ def _cross_validation(split: Split, n_rows: int, y: Array | None, groups: Array 
 def _fold_rows(
     split: Split, n_rows: int, y: Array | None, groups: Array | None, seed: int
 ) -> Iterator[tuple[Array, Array]]:
-    """Yield the training and test row numbers of each fold, identical to those of scikit-learn."""
+    """Yield the training and test row numbers of each fold: those of scikit-learn with the seed of the folds."""
     import numpy as np
     from sklearn import model_selection
 
@@ -177,7 +178,8 @@ def _fold_rows(
         yield from model_selection.GroupKFold(cv).split(nothing, groups=groups)
         return
     # One generator for all repeats, as in scikit-learn's RepeatedKFold: the first has the folds of a single one.
-    shuffling = {"shuffle": split.shuffle, "random_state": np.random.RandomState(seed) if split.shuffle else None}
+    generator = np.random.RandomState(derive_seed(seed, "folds")) if split.shuffle else None
+    shuffling = {"shuffle": split.shuffle, "random_state": generator}
     for _ in range(split.repeats):
         if groups is not None:
             yield from model_selection.GroupKFold(cv, **shuffling).split(nothing, groups=groups)

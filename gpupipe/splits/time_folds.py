@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from gpupipe.errors import ConfigError, DataError
+from gpupipe.random_streams import make_generator
 from gpupipe.splits.fold import Fold
 from gpupipe.splits.settings import EXPANDING, ROLLING, Length, Split, parse_cutoff, parse_length
 from gpupipe.table.holdout import choose_groups, count_of, known_times
 from gpupipe.typing import Array
+
+if TYPE_CHECKING:
+    import numpy as np
 
 
 def make_time_folds(split: Split, times: Array, groups: Array | None, seed: int) -> list[Fold]:
@@ -45,7 +50,7 @@ def make_time_folds(split: Split, times: Array, groups: Array | None, seed: int)
         test = times >= first if end is None else (times >= first) & (times < end)
         train = _training_rows(times, first, gap, window)
         if codes is not None:
-            train, test = _keep_groups_apart(split, train, test, codes, (seed, i))
+            train, test = _keep_groups_apart(split, train, test, codes, make_generator(seed, "test groups of times", i))
         which = "the split" if len(bounds) == 1 else f"fold {i + 1} of {len(bounds)}"
         folds.append(Fold(train, test).require_rows("split", fix, which))
     return folds
@@ -133,7 +138,7 @@ def _latest_rows(times: Array, mask: Array, skip: int = 0, keep: int | None = No
 
 
 def _keep_groups_apart(
-    split: Split, train: Array, test: Array, codes: Array, seed: tuple[int, ...]
+    split: Split, train: Array, test: Array, codes: Array, generator: np.random.Generator
 ) -> tuple[Array, Array]:
     """Return the masks with each group, given as codes, on one side only."""
     import numpy as np
@@ -150,7 +155,7 @@ def _keep_groups_apart(
     if split.purge is None and test.any():
         tested = np.flatnonzero(test)
         test = np.zeros(len(test), bool)
-        test[tested[choose_groups(codes[tested], split.test_size, seed)]] = True
+        test[tested[choose_groups(codes[tested], split.test_size, generator)]] = True
     return train & ~has_rows(test), test
 
 

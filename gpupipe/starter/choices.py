@@ -117,6 +117,7 @@ def write_features(document: YamlDocument, columns: TableColumns, analysis: Targ
     tails, target = (analysis.tails, analysis.goal.target) if analysis else ((), None)
     inputs = [name for name in columns.kept if name != target]
     document.line("features:")
+    _write_numbers(document, columns, inputs)
     _write_distance(document, columns, inputs)
     if tails:
         document.list("  - log1p", tails, "long right tails")
@@ -132,6 +133,16 @@ def write_features(document: YamlDocument, columns: TableColumns, analysis: Targ
         )
     document.line('  - auto: "@all"')
     document.blank()
+
+
+def _write_numbers(document: YamlDocument, columns: TableColumns, inputs: Sequence[str]) -> None:
+    """Write an op for the numbers in texts of each format."""
+    written = {name: form for name, form in columns.written_numbers().items() if name in inputs}
+    while written:
+        form = next(iter(written.values()))
+        names = [name for name, own in written.items() if own == form]
+        document.line(f"  - parse_number: {flow(form.settings(*names))}", f"adds {names[0]}_number")
+        written = {name: own for name, own in written.items() if name not in names}
 
 
 def _write_distance(document: YamlDocument, columns: TableColumns, inputs: Sequence[str]) -> None:

@@ -6,6 +6,8 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
+import numpy as np
+import pyarrow as pa
 import pyarrow.compute as pc
 
 from gpupipe.backends import choose
@@ -16,6 +18,7 @@ from gpupipe.starter.source_table import SourceTable, read_source_table
 from gpupipe.starter.useless_columns import find_useless_columns
 from gpupipe.table.blocks import Table
 from gpupipe.table.encode import encode
+from gpupipe.table.number_texts import NumberFormat, guess_format
 from gpupipe.table.schema import declare
 from gpupipe.table.time_formats import time_formats, time_unit
 from gpupipe.units import MIB, is_number
@@ -31,6 +34,8 @@ class ColumnDeclaration:
     kind: str
     reason: str
     format: str | None = None
+    numbers: NumberFormat | None = None
+    """How the numbers of a text column are written, for the op `parse_number`."""
 
 
 def find_declarations(facts: Mapping[str, ColumnFacts], source_table: SourceTable) -> dict[str, ColumnDeclaration]:
@@ -54,11 +59,26 @@ def _of_text(column: ColumnFacts) -> ColumnDeclaration | None:
         return ColumnDeclaration("float", "numbers written as text")
     formats = time_formats(texts)
     if not formats:
-        return None
+        numbers = guess_format(texts)
+        is_selector = column.name[:1] in ("!", "@")  # an op cannot name it
+        return None if numbers is None or is_selector else _of_numbers(column, numbers)
     reason = f"such as {texts[0]}"
     if len(formats) > 1:
         reason += f"; all values also match {formats[1]}"
     return ColumnDeclaration("datetime", reason, formats[0])
+
+
+def _of_numbers(column: ColumnFacts, numbers: NumberFormat) -> ColumnDeclaration:
+    """Return the declaration of texts with numbers, with the rows that become missing."""
+    values = np.array([numbers.parse(text) for text in column.texts])
+    wrong = np.isnan(values)
+    read = [text for text, is_wrong in zip(column.texts, wrong, strict=True) if not is_wrong]
+    example = next((text for text in read if not is_number(text)), read[0])
+    reason = f"numbers such as {example}, read by parse_number"
+    if n := int(column.counts[wrong].sum()):
+        other = column.texts[int(np.flatnonzero(wrong)[0])]
+        reason += f"; {n:,} {'text becomes' if n == 1 else 'texts become'} missing, such as {other}"
+    return ColumnDeclaration("text", reason, numbers=numbers)
 
 
 def _is_code(text: str) -> bool:
@@ -139,7 +159,24 @@ class TableColumns:
     def encoded(self) -> Table:
         """Return the encoded table of the columns that are not dropped."""
         declared = {name: declare(found.kind, found.format) for name, found in self.declared.items()}
-        return encode(self.source_table.table.select(self.kept), choose("cpu"), declared)
+        table = self.source_table.table.select(self.kept)
+        for name in self.written_numbers():
+            values = self._parsed(name)
+            table = table.set_column(table.column_names.index(name), name, values)
+            declared[name] = declare("float")
+        return encode(table, choose("cpu"), declared)
+
+    def written_numbers(self) -> dict[str, NumberFormat]:
+        """Return the kept columns of numbers in texts, and how they are written."""
+        found = {name: self.declared[name].numbers for name in self.kept if name in self.declared}
+        return {name: numbers for name, numbers in found.items() if numbers is not None}
+
+    def _parsed(self, name: str) -> pa.Array:
+        """Return the numbers of a column of texts."""
+        facts, numbers = self.facts[name], self.written_numbers()[name]
+        parsed = pa.array([numbers.parse(text) for text in facts.texts], pa.float64(), from_pandas=True)
+        texts = facts.values.cast(pa.string()).combine_chunks()
+        return parsed.take(pc.index_in(texts, value_set=pa.array(facts.texts, pa.string())))
 
 
 def inspect_columns(path: str, source: TableSource | None = None) -> TableColumns:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from gpupipe.random_streams import make_generator
 from gpupipe.table.blocks import Table
 from gpupipe.table.schema import NAT, NULL
 from gpupipe.tasks import CLASSIFICATION, Task
@@ -68,7 +69,7 @@ class NumericSample:
 
 def draw_sample(table: Table, y: Array, task: Task, target: str) -> NumericSample:
     """Return a sample of a table in which every row has a target."""
-    generator = np.random.default_rng(SEED)
+    generator = make_generator(SEED, "starter")
     rows = np.arange(table.n_rows)
     names = [column.name for column in table.schema if column.storage and column.name != target]
     most = max(MIN_ROWS, min(MAX_ROWS, MAX_CELLS // max(1, len(names))))

@@ -9,7 +9,7 @@ from shlex import quote
 
 from gpupipe.backends import DeviceReport
 from gpupipe.io.settings import TableSource
-from gpupipe.names import enumerate_names
+from gpupipe.names import count_noun, enumerate_names
 from gpupipe.report.text import printable
 from gpupipe.starter.choices import gpu_comments, write_evaluation, write_features, write_models, write_split
 from gpupipe.starter.columns import TableColumns, inspect_columns
@@ -76,7 +76,7 @@ def make_clustering_starter(path: str, config: Path, source: TableSource | None 
     """Return a configuration for clustering the rows; parameters and errors as for `make_starter`."""
     columns = inspect_columns(path, source)
     document = YamlDocument()
-    document.comment(f"Clusters of similar rows in {Path(path).name}: {columns.n_rows:,} rows.")
+    document.comment(f"Clusters of similar rows in {Path(path).name}: {count_noun(columns.n_rows, 'row')}.")
     _write_commands(document, config)
     document.blank()
     write_source(document, columns, path_from(path, config))
@@ -94,7 +94,7 @@ def _write_title(document: YamlDocument, analysis: TargetAnalysis, path: str, co
     n_inputs = len(columns.facts) - len(columns.dropped) - 1
     document.comment(
         f"Predict {goal.target} ({goal.task}) from {n_inputs} of {len(columns.facts)} columns of {Path(path).name}: "
-        f"{analysis.n_known:,} rows."
+        f"{count_noun(analysis.n_known, 'row')}."
     )
     _write_commands(document, config)
     for note in _notes(analysis):
@@ -115,9 +115,12 @@ def _notes(analysis: TargetAnalysis) -> list[str]:
     if not columns.source_table.has_header:
         notes.append(f"The file has no header: its columns are named c1 to c{len(columns.facts)} here.")
     if missing := columns.n_rows - analysis.n_known:
-        notes.append(f"{missing:,} of {columns.n_rows:,} rows have no {analysis.goal.target} and are dropped.")
+        are = "has no" if missing == 1 else "have no"
+        end = "is dropped" if missing == 1 else "are dropped"
+        notes.append(f"{missing:,} of {columns.n_rows:,} rows {are} {analysis.goal.target} and {end}.")
     if analysis.n_duplicates:
-        notes.append(f"{analysis.n_duplicates:,} rows are duplicates of earlier rows.")
+        duplicates = count_noun(analysis.n_duplicates, "row", "is a duplicate", "are duplicates")
+        notes.append(f"{duplicates} of earlier rows.")
     if not analysis.sample.is_all:
         notes.append(f"Leaks, categories and long tails were searched in a sample of {len(analysis.sample.y):,} rows.")
     if len(analysis.sample.columns) > MAX_TOGETHER and len(analysis.sample.y) >= MIN_ROWS:
@@ -132,7 +135,7 @@ def _notes(analysis: TargetAnalysis) -> list[str]:
 
 def _summary(analysis: TargetAnalysis) -> list[str]:
     goal = analysis.goal
-    first = f"{goal.task}: {goal.target}, {about_target(analysis)}; {analysis.n_known:,} rows"
+    first = f"{goal.task}: {goal.target}, {about_target(analysis)}; {count_noun(analysis.n_known, 'row')}"
     kept = ["to keep a suspected leak, delete its line under drop"] if analysis.leaks else []
     return [first, *_summary_of_columns(analysis.columns), *kept, *_notes(analysis)[1:]]
 
@@ -160,7 +163,10 @@ def list_columns(path: str, source: TableSource | None = None) -> str:
     columns = inspect_columns(path, source)
     width = min(LONGEST_NAME, max(map(len, columns.facts)))
     header = "" if columns.source_table.has_header else "; the file has no header, so they are numbered"
-    lines = [f"{Path(path).name}: {columns.n_rows:,} rows, {len(columns.facts)} columns{header}", ""]
+    lines = [
+        f"{Path(path).name}: {count_noun(columns.n_rows, 'row')}, {count_noun(len(columns.facts), 'column')}{header}",
+        "",
+    ]
     lines += [_line(name, columns, width) for name in columns.facts]
     lines += ["", *_suggestions(path, columns)]
     return "\n".join(map(printable, lines))

@@ -15,13 +15,14 @@ import pyarrow.compute as pc
 from gpupipe.errors import SchemaError
 from gpupipe.names import shorten
 from gpupipe.table.numeric_columns import parse_numbers
+from gpupipe.table.row_numbers import ROWS_SHOWN, CellsError, RowNumbers
 from gpupipe.table.schema import BOOLEAN_WORDS, Column
 from gpupipe.table.string_columns import as_dictionary, used_texts
 from gpupipe.table.time_columns import is_text
 from gpupipe.table.time_formats import guess_format, micros
 from gpupipe.units import epoch_us
 
-VALUES_SHOWN, ROWS_SHOWN, COLUMNS_SHOWN = 5, 10, 8
+VALUES_SHOWN, COLUMNS_SHOWN = 5, 8
 
 ParseNumbers = Callable[[pa.Array], pa.Array]
 Mask = npt.NDArray[np.bool_]
@@ -73,16 +74,13 @@ def check_cells(column: Column, values: pa.ChunkedArray, numbers: ParseNumbers =
     return CheckedColumn(pa.chunked_array(chunks), np.concatenate(masks)) if any_bad else None
 
 
-def describe_bad_cells(reason: str, name: str, values: pa.ChunkedArray, bad: Mask) -> str:
-    """Return a description of the invalid cells of a column: their values, and their rows from 1."""
+def describe_bad_cells(reason: str, name: str, values: pa.ChunkedArray, bad: Mask) -> tuple[str, RowNumbers]:
+    """Return a description of the invalid cells of a column with their values, and their rows."""
     rows = np.flatnonzero(bad)
     texts = dict.fromkeys(str(values[row].as_py()) for row in rows[: 20 * ROWS_SHOWN].tolist())
     shown = ", ".join(repr(shorten(text)) for text in list(texts)[:VALUES_SHOWN])
     shown += ", ..." if len(texts) > VALUES_SHOWN else ""
-    numbers = ", ".join(f"{row + 1:,}" for row in rows[:ROWS_SHOWN].tolist())
-    numbers += ", ..." if len(rows) > ROWS_SHOWN else ""
-    where = "data row" if len(rows) == 1 else f"{len(rows):,} data rows:"
-    return f"{reason} in column {name!r}; found {shown} in {where} {numbers}"
+    return f"{reason} in column {name!r}; found {shown}", RowNumbers.of(bad)
 
 
 def refuse_served(wrong: Sequence[tuple[Column, pa.ChunkedArray]], error: SchemaError) -> SchemaError:
@@ -95,7 +93,8 @@ def refuse_served(wrong: Sequence[tuple[Column, pa.ChunkedArray]], error: Schema
     error : SchemaError
         The error of encoding; returned itself if it does not concern cells or types.
     """
-    lines, fix = [], "correct the values, or make them null"
+    lines: list[tuple[str, RowNumbers | None]] = []
+    fix = "correct the values, or make them null"
     for column, values in wrong[:COLUMNS_SHOWN]:
         checked = check_cells(column, values)
         if checked is not None:
@@ -104,12 +103,12 @@ def refuse_served(wrong: Sequence[tuple[Column, pa.ChunkedArray]], error: Schema
             return error
         else:
             found = f"{_type_name(values.type)} (type in training: {column.dtype})"
-            lines.append(f"expected {column.expected} in column {column.source!r}; found {found}")
+            lines.append((f"expected {column.expected} in column {column.source!r}; found {found}", None))
             fix = "convert the columns to their types in training"
     if not lines:
         return error
-    lines += [f"and {len(wrong) - COLUMNS_SHOWN} more columns"] if len(wrong) > COLUMNS_SHOWN else []
-    return SchemaError("\n".join(lines), where="data rows are counted from 1", fix=fix)
+    lines += [(f"and {len(wrong) - COLUMNS_SHOWN} more columns", None)] if len(wrong) > COLUMNS_SHOWN else []
+    return CellsError(lines, fix=fix)
 
 
 def _type_name(kind: pa.DataType) -> str:

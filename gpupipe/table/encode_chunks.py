@@ -14,11 +14,11 @@ import numpy as np
 import pyarrow as pa
 
 from gpupipe.backends.base import Backend
-from gpupipe.errors import SchemaError
 from gpupipe.table.arrange import move_table
 from gpupipe.table.blocks import Table, allocate
 from gpupipe.table.column_summary import ColumnSummary
 from gpupipe.table.encode import EncodePlan, enforce, plain_values, require, require_distinct
+from gpupipe.table.row_numbers import CellsError
 from gpupipe.table.schema import Column, DeclaredColumn, Schema
 from gpupipe.typing import ArrayNamespace
 
@@ -88,7 +88,7 @@ def encode_chunks(
     Raises
     ------
     SchemaError
-        As `encode`; rows are counted from the start of their chunk, whose position is in the message.
+        As `encode`; rows are counted over all chunks.
     """
     access, declared, n_rows = access or TableChunks(), declared or {}, 0
     summaries: Summaries = {}
@@ -151,10 +151,9 @@ def add_to_summaries(summaries: Summaries, chunk: pa.Table, backend: Backend) ->
 
 @contextmanager
 def rows_counted_after(n_rows: int) -> Iterator[None]:
-    """Return a SchemaError whose location states that its rows are counted after the first `n_rows`."""
+    """Number the rows of an error about cells from the start of the table, whose first `n_rows` come before these."""
     try:
         yield
-    except SchemaError as error:
-        if n_rows:
-            error.where = ", ".join(filter(None, [error.where, f"after the first {n_rows:,} rows"]))
+    except CellsError as error:
+        error.count_after(n_rows)
         raise

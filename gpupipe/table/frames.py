@@ -129,7 +129,7 @@ def _wanted(found: list[str], required: Sequence[str], optional: Sequence[str]) 
 def _of_rows(rows: Sequence[Any], required: Sequence[str], optional: Sequence[str]) -> pa.Table:
     for at, row in enumerate(rows):
         if not isinstance(row, Mapping):
-            raise DataError(f"expected a list of dicts, one per row; got {type(row).__name__} in row {at + 1}")
+            raise DataError(f"expected a list of dicts, one per row; got {type(row).__name__} in row {at}")
     if not rows:
         return pa.table({name: pa.nulls(0) for name in required})
     names = [str(name) for name in dict.fromkeys(name for row in rows for name in row)]
@@ -137,7 +137,7 @@ def _of_rows(rows: Sequence[Any], required: Sequence[str], optional: Sequence[st
     for name, values in columns.items():
         for at, value in enumerate(values):
             if _is_column(value):
-                raise DataError(f"row {at + 1}, column {name!r}: expected a single value; got a {type(value).__name__}")
+                raise DataError(f"row {at}, column {name!r}: expected a single value; got a {type(value).__name__}")
             values[at] = _single(value)
     return frame_to_arrow(columns)
 

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from gpupipe.errors import DataError
 from gpupipe.table.schema import NAT
 from gpupipe.typing import Array
+
+if TYPE_CHECKING:
+    import numpy as np
 
 
 class RareClassError(DataError):
@@ -36,17 +39,22 @@ class RareClassError(DataError):
 
 
 def held_out(
-    n_rows: int, share: float, strata: Array | None, groups: Array | None, times: Array | None, seed: Any
+    n_rows: int,
+    share: float,
+    strata: Array | None,
+    groups: Array | None,
+    times: Array | None,
+    generator: np.random.Generator,
 ) -> Array:
-    """Return the mask of held-out rows."""
+    """Return the mask of held-out rows; those of a time need no random numbers."""
     if groups is not None:
-        return choose_groups(groups, share, seed)
+        return choose_groups(groups, share, generator)
     if times is not None:
         return _latest(times, share)
-    return _at_random(n_rows, share, strata, seed)
+    return _at_random(n_rows, share, strata, generator)
 
 
-def _at_random(n_rows: int, share: float, strata: Array | None, seed: Any) -> Array:
+def _at_random(n_rows: int, share: float, strata: Array | None, generator: np.random.Generator) -> Array:
     """Hold out an exact number of rows; with strata, an exact number per stratum, as close to the share as possible.
 
     Rows are first drawn independently; then the excess or shortfall is corrected at random. All selections of that
@@ -54,7 +62,6 @@ def _at_random(n_rows: int, share: float, strata: Array | None, seed: Any) -> Ar
     """
     import numpy as np
 
-    generator = np.random.default_rng(seed)
     mask = generator.random(n_rows, dtype=np.float32) < share
     if strata is None:
         _adjust(mask, np.ones(n_rows, bool), count_of(n_rows, share), generator)
@@ -68,7 +75,7 @@ def _at_random(n_rows: int, share: float, strata: Array | None, seed: Any) -> Ar
     return mask
 
 
-def _adjust(mask: Array, members: Array, wanted: int, generator: Any) -> None:
+def _adjust(mask: Array, members: Array, wanted: int, generator: np.random.Generator) -> None:
     """Add or remove random rows of `members` until `wanted` of them are in `mask`."""
     import numpy as np
 
@@ -97,7 +104,7 @@ def _apportion(counts: Array, total: int) -> list[int]:
     return shares
 
 
-def choose_groups(groups: Array, share: float, seed: Any) -> Array:
+def choose_groups(groups: Array, share: float, generator: np.random.Generator) -> Array:
     """Return the mask of the rows of whole groups, drawn so that their number is closest to the share of the rows.
 
     Raises
@@ -111,7 +118,7 @@ def choose_groups(groups: Array, share: float, seed: Any) -> Array:
     sizes = np.bincount(codes)
     if len(sizes) < 2:
         raise DataError("all rows are in one group", where="split.group", fix="use another column")
-    order = np.random.default_rng(seed).permutation(len(sizes))
+    order = generator.permutation(len(sizes))
     off = np.abs(np.cumsum(sizes[order])[:-1] - len(groups) * share)
     chosen = np.zeros(len(sizes), bool)
     chosen[order[: int(np.argmin(off)) + 1]] = True

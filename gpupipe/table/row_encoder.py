@@ -237,7 +237,7 @@ class RowEncoder:
         problems: list[CellProblem] = []
         for position, row in enumerate(rows):
             if not isinstance(row, Mapping):
-                raise DataError(f"expected a dict per row; got {type(row).__name__} in row {position + 1}")
+                raise DataError(f"expected a dict per row; got {type(row).__name__} in row {position}")
             for column, encode in self._encoders:
                 if (problem := _problem(column, encode, row)) is not None:
                     problems.append(CellProblem(position, column.source, *problem))

@@ -12,10 +12,10 @@ import pyarrow.compute as pc
 
 from gpupipe.errors import SchemaError
 from gpupipe.table.hash_buckets import bucket_codes
+from gpupipe.table.row_numbers import ROWS_SHOWN, CellsError, RowNumbers
 from gpupipe.table.schema import FIRST_LEVEL, NULL, UNSEEN
 
 ROWS_AT_ONCE = 65_536  # a block of indices and its codes fit into the cache
-ROWS_SHOWN = 10
 
 Codes = npt.NDArray[Any]
 
@@ -133,10 +133,9 @@ def rows_of(column: pa.ChunkedArray, values: list[str]) -> list[int]:
 def refuse(name: str, column: pa.ChunkedArray, bad: list[str], expected: str) -> SchemaError:
     """Return the error for a column with values that do not match its kind."""
     shown = ", ".join(repr(v) for v in bad[:5]) + (f" and {len(bad) - 5} other values" if len(bad) > 5 else "")
-    rows = ", ".join(str(row + 1) for row in rows_of(column, bad[:100]))
-    return SchemaError(
-        f"expected {expected} in column {name!r}; found {shown}",
-        where=f"data row {rows} (the first {ROWS_SHOWN} at most, counted from 1)",
+    rows = rows_of(column, bad[:100])
+    return CellsError(
+        [(f"expected {expected} in column {name!r}; found {shown}", RowNumbers(tuple(rows)))],
         fix=f"correct the data, add the value to null_values, or declare schema: {{{name}: categorical}}",
         names=[name],
     )

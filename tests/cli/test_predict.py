@@ -69,7 +69,7 @@ def test_a_file_in_another_dialect_is_scored_and_its_bad_rows_rejected(gpupipe, 
     ("name", "text", "options", "code", "words"),
     [
         ("new.csv", b"id,age\n1,2\n", [], 5, ["the model needs a column that is not in the data: plan"]),
-        ("new.csv", b"id,age,plan\n1,2\n", [], 5, ["row 2: expected 3 fields, found 2", "--on-error reject"]),
+        ("new.csv", b"id,age,plan\n1,2\n", [], 5, ["line 2: expected 3 fields, found 2", "--on-error reject"]),
         ("new.csv", b"id,age,plan\n1,2,\xfc\n", [], 5, ["the text is not utf8", "--source csv.encoding=latin-1"]),
         ("new.txt", b"id,age,plan\n1,2,a\n", [], 5, ["format cannot be determined", "--source format=csv"]),
         ("new.csv", b"id;age;plan\n", ["--source", "csv.delimeter=;"], 2, ["Usage error", "'csv.delimiter'"]),

@@ -12,6 +12,9 @@ from gpupipe.backends.gpu import estimators as gpu_estimators
 from gpupipe.dask.cuml_estimators import ESTIMATORS, NO_TWIN, refusal
 from gpupipe.models import MODELS, FitContext
 from gpupipe.models.training import keyword_arguments
+from gpupipe.random_streams import derive_seed
+
+MODEL_SEED = derive_seed(7, "model")
 
 SHAPE = (500, 2)
 CASES = [
@@ -106,10 +109,10 @@ TRANSLATED: list[tuple[str, str, dict[str, Any], dict[str, Any]]] = [
     ("lasso", "regression", {"tol": 1e-4}, {"tol": 1e-3, "l1_ratio": 1.0, "alpha": 1.0, "max_iter": 1000}),
     ("elastic_net", "regression", {}, {"l1_ratio": 0.5, "alpha": 1.0}),
     ("ridge", "regression", {"solver": "lsqr", "alpha": 3.0}, {"solver": "eig", "alpha": 3.0}),
-    ("kmeans", "clustering", {}, {"init": "scalable-k-means++", "n_init": "auto", "random_state": 7}),
+    ("kmeans", "clustering", {}, {"init": "scalable-k-means++", "n_init": "auto", "random_state": MODEL_SEED}),
     ("kmeans", "clustering", {"init": "random"}, {"init": "random"}),
     ("pca", "embedding", {"svd_solver": "arpack", "n_components": 2}, {"svd_solver": "full", "n_components": 2}),
-    ("random_forest", "binary", {"max_leaf_nodes": 9}, {"max_leaves": 9, "random_state": 7, "n_bins": 128}),
+    ("random_forest", "binary", {"max_leaf_nodes": 9}, {"max_leaves": 9, "random_state": MODEL_SEED, "n_bins": 128}),
     ("logistic_regression", "binary", {"l1_ratio": 1.0}, {"penalty": "elasticnet", "l1_ratio": 1.0, "C": 1.0}),
 ]
 

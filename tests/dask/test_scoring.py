@@ -225,8 +225,7 @@ def test_the_error_for_a_value_of_another_kind_names_its_row(folder, trained, wo
     model = load_model(trained("linear", MODELS["linear"]), "cpu")
     with pytest.raises(SchemaError, match="expected a number in column 'x'; found 'much'") as caught:
         score_on_workers(model, str(tmp_path / "strange.parquet"), tmp_path, several(workers, backend, 3))
-    [(row, first)] = re.findall(r"(?s)data row ([\d,]+)\n.*after the first ([\d,]+) rows", str(caught.value))
-    assert int(row.replace(",", "")) + int(first.replace(",", "")) == 1_201
+    assert re.findall(r"data row ([\d,]+)\n", str(caught.value)) == ["1,200"]
 
 
 def test_a_missing_column_and_an_unknown_table_raise_the_errors_of_one_machine(

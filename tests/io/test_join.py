@@ -92,7 +92,7 @@ def test_keys_of_unlike_types_are_refused(tmp_path: Path, left: pa.Array, right:
 def test_a_duplicate_key_is_reported_with_its_rows(tmp_path: Path) -> None:
     with pytest.raises(SchemaError, match="many_to_one, but the key k='b' occurs more than once") as caught:
         join(tmp_path, {"k": ["a"]}, {"k": ["a", "b", "c", "b", "b"], "v": [1, 2, 3, 4, 5]})
-    assert caught.value.where == "table 'right', rows 2, 4"
+    assert caught.value.where == "table 'right', rows 1, 3; rows are counted from 0"
 
 
 def test_one_to_one_checks_the_main_table_too(tmp_path: Path) -> None:
@@ -100,7 +100,7 @@ def test_one_to_one_checks_the_main_table_too(tmp_path: Path) -> None:
     assert join(tmp_path, left, right).table.num_rows == 3
     with pytest.raises(SchemaError, match="one_to_one, but the key k='a'") as caught:
         join(tmp_path, left, right, cardinality="one_to_one")
-    assert caught.value.where == "the main table, rows 1, 3"
+    assert caught.value.where == "the main table, rows 0, 2; rows are counted from 0"
 
 
 def test_null_keys_are_never_duplicates(tmp_path: Path) -> None:

@@ -15,6 +15,9 @@ from gpupipe.backends.cpu.backend import CpuBackend
 from gpupipe.errors import ConfigError
 from gpupipe.models import MODELS, FitContext, fit
 from gpupipe.models.neural.settings import NeuralSettings
+from gpupipe.random_streams import derive_seed
+
+MODEL_SEED = derive_seed(7, "model")
 
 # Parameters that no configuration should set: see `gpupipe.models.base.Model`.
 NEVER = {"random_state", "n_jobs", "copy", "copy_X", "copy_x", "verbose", "warm_start"}
@@ -122,7 +125,9 @@ def test_the_defaults_match_those_of_catboost(tables: dict[str, Any]) -> None:
 
     data = tables["binary"]
     ours = fit(MODELS.get("catboost")(iterations=20), data.X, data.y, data.context).predict(data.X_test)
-    theirs = CatBoostClassifier(random_seed=7, iterations=20, allow_writing_files=False, logging_level="Silent")
+    theirs = CatBoostClassifier(
+        random_seed=MODEL_SEED, iterations=20, allow_writing_files=False, logging_level="Silent"
+    )
     expected = theirs.fit(data.X, data.y.astype("i8")).predict_proba(data.X_test)[:, 1]
     assert ours.probability == pytest.approx(expected, rel=1e-12)
 
@@ -132,7 +137,7 @@ def test_the_defaults_match_those_of_lightgbm(tables: dict[str, Any]) -> None:
 
     data = tables["binary"]
     ours = fit(MODELS.get("lightgbm")(), data.X, data.y, data.context).predict(data.X_test)
-    theirs = LGBMClassifier(random_state=7, verbosity=-1, deterministic=True, force_col_wise=True)
+    theirs = LGBMClassifier(random_state=MODEL_SEED, verbosity=-1, deterministic=True, force_col_wise=True)
     assert (ours.probability == theirs.fit(data.X, data.y).predict_proba(data.X_test)[:, 1]).all()
 
 
@@ -141,7 +146,7 @@ def test_the_defaults_match_those_of_xgboost(tables: dict[str, Any]) -> None:
 
     data = tables["binary"]
     ours = fit(MODELS.get("xgboost")(), data.X, data.y, data.context).predict(data.X_test)
-    theirs = XGBClassifier(random_state=7).fit(data.X, data.y).predict_proba(data.X_test)[:, 1]
+    theirs = XGBClassifier(random_state=MODEL_SEED).fit(data.X, data.y).predict_proba(data.X_test)[:, 1]
     assert (ours.probability == theirs.astype("float64")).all()
 
 

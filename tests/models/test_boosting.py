@@ -14,6 +14,7 @@ from sklearn.metrics import roc_auc_score
 from gpupipe.backends.cpu.backend import CpuBackend
 from gpupipe.errors import ConfigError
 from gpupipe.models import MODELS, FitContext, fit
+from gpupipe.random_streams import derive_seed
 
 BOOSTED = ["catboost", "hist_gradient_boosting", "lightgbm", "xgboost"]
 WITH_LEAF_SIZES = BOOSTED[1:]  # CatBoost has neither a minimum of rows per leaf nor interaction constraints
@@ -126,7 +127,7 @@ def test_hist_gradient_boosting_equals_scikit_learn_on_the_adult_table(data_dir:
     ours = fit(MODELS.get("hist_gradient_boosting")(max_iter=30), X[train], y[train], context).predict(X[~train])
     native = frame.astype({name: "category" for place, name in enumerate(frame) if place in categorical})
     reference = HistGradientBoostingClassifier(
-        max_iter=30, early_stopping=False, categorical_features="from_dtype", random_state=3
+        max_iter=30, early_stopping=False, categorical_features="from_dtype", random_state=derive_seed(3, "model")
     ).fit(native[train], y[train])
     theirs = reference.predict_proba(native[~train])[:, 1]
     assert roc_auc_score(y[~train], ours.probability) == pytest.approx(roc_auc_score(y[~train], theirs), abs=2e-3)

@@ -17,11 +17,14 @@ from gpupipe.models import MODELS, FitContext, Resources, fit
 from gpupipe.models.context import DeadlineReached, ValidationRows
 from gpupipe.models.early_stopping import draw_validation_rows
 from gpupipe.models.fitted.prediction import Prediction
+from gpupipe.random_streams import derive_seed
 from tests.examples import examples
+
+MODEL_SEED = derive_seed(7, "model")
 
 CPU = CpuBackend()
 # The library's classes, and their parameters for a training that stops early.
-XGBOOST = {"max_depth": 3, "learning_rate": 0.3, "random_state": 7}
+XGBOOST = {"max_depth": 3, "learning_rate": 0.3, "random_state": MODEL_SEED}
 STOPPED: dict[str, dict[str, Any]] = {
     "xgboost": {"early_stopping_rounds": 8},
     "hist_gradient_boosting": {"early_stopping": True},
@@ -45,7 +48,13 @@ def library(name: str, task: str, n_rounds: int | None = None) -> Any:
         return (XGBClassifier if task == "binary" else XGBRegressor)(**XGBOOST, **stop)
     stop = {"max_iter": 60, "early_stopping": True} if n_rounds is None else {"max_iter": n_rounds}
     kind = HistGradientBoostingClassifier if task == "binary" else HistGradientBoostingRegressor
-    params = {"early_stopping": False, "learning_rate": 0.3, "n_iter_no_change": 8, "tol": 0.0, "random_state": 7}
+    params = {
+        "early_stopping": False,
+        "learning_rate": 0.3,
+        "n_iter_no_change": 8,
+        "tol": 0.0,
+        "random_state": MODEL_SEED,
+    }
     return kind(**params | stop)
 
 

@@ -23,6 +23,7 @@ from gpupipe.models.estimator import Estimator
 from gpupipe.models.files.skops import read_skops, write_skops
 from gpupipe.pipeline.checkpoints.run_checkpoints import RunCheckpoints, TrainingCheckpoints
 from gpupipe.pipeline.run import run_pipeline
+from gpupipe.random_streams import derive_seed
 from tests.models.folder_files import load_fitted
 
 HEAD = """\
@@ -86,7 +87,7 @@ def test_it_predicts_as_without_gpupipe_and_so_does_its_file(
     exec((tmp_path / "my_models.py").read_text(), names)
     alone = names["make"]()
     unset = [name for name, value in alone.get_params().items() if value is None and name.endswith("random_state")]
-    alone.set_params(**dict.fromkeys(unset, data.context.seed))
+    alone.set_params(**dict.fromkeys(unset, derive_seed(data.context.seed, "model")))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of trainings that end early, as ours does
         alone.fit(np.ascontiguousarray(data.X), data.y if task == "regression" else data.y.astype(int))

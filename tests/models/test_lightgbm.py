@@ -13,6 +13,9 @@ from gpupipe.backends.cpu.backend import CpuBackend
 from gpupipe.errors import ConfigError
 from gpupipe.models import MODELS, FitContext, Resources, fit
 from gpupipe.models.context import ValidationRows
+from gpupipe.random_streams import derive_seed
+
+MODEL_SEED = derive_seed(7, "model")
 
 LightGBM = MODELS.get("lightgbm")
 
@@ -80,7 +83,9 @@ def test_importances_are_total_gains(tables: dict[str, Any]) -> None:
 
     data = tables["regression"]
     ours = fit(LightGBM(n_estimators=8), data.X, data.y, data.context).importances()
-    theirs = LGBMRegressor(n_estimators=8, random_state=7, verbosity=-1, deterministic=True, force_col_wise=True)
+    theirs = LGBMRegressor(
+        n_estimators=8, random_state=MODEL_SEED, verbosity=-1, deterministic=True, force_col_wise=True
+    )
     gains = theirs.fit(data.X, data.y).booster_.feature_importance("gain")
     assert list(ours or {}) == list(data.context.feature_names)
     np.testing.assert_allclose(list((ours or {}).values()), gains, rtol=1e-4)

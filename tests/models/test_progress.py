@@ -16,6 +16,7 @@ from sklearn.metrics import roc_auc_score
 from gpupipe.models import MODELS, FitContext, Resources, fit
 from gpupipe.models.context import ValidationRows
 from gpupipe.models.progress import ProgressReport
+from gpupipe.random_streams import derive_seed
 
 
 class Watched:
@@ -110,7 +111,8 @@ def test_a_forest_counts_its_trees_and_is_the_one_of_scikit_learn(
     context = replace(data.context, resources=watched.resources())
     found = fit(MODELS.get("random_forest")(n_estimators=7), data.X, data.y, context, n_threads=2)
     assert watched.last == ProgressReport(7, 7, "tree")
-    alone = RandomForestClassifier(n_estimators=7, random_state=data.context.seed).fit(data.X, data.y)
+    seed = derive_seed(data.context.seed, "model")
+    alone = RandomForestClassifier(n_estimators=7, random_state=seed).fit(data.X, data.y)
     np.testing.assert_array_equal(found.predict(data.X_test).probability, alone.predict_proba(data.X_test)[:, 1])
 
 

@@ -16,8 +16,11 @@ from sklearn.metrics import mean_pinball_loss
 from gpupipe.errors import ArtifactError, ConfigError
 from gpupipe.models import MODELS, FittedModel, Prediction, fit
 from gpupipe.models.fitted.base import in_order
+from gpupipe.random_streams import derive_seed
 from tests.models.conftest import Data
 from tests.models.folder_files import load_fitted
+
+MODEL_SEED = derive_seed(7, "model")
 
 PARAMS: dict[str, dict[str, Any]] = {
     "hist_gradient_boosting": {"max_iter": 20},
@@ -43,13 +46,13 @@ def by_hand(name: str, level: float, X: Any, y: Any, X_test: Any) -> Any:
 
     made: dict[str, Callable[[], Any]] = {
         "hist_gradient_boosting": lambda: HistGradientBoostingRegressor(
-            loss="quantile", quantile=level, max_iter=20, random_state=7, early_stopping=False
+            loss="quantile", quantile=level, max_iter=20, random_state=MODEL_SEED, early_stopping=False
         ),
         "xgboost": lambda: xgboost.XGBRegressor(
-            objective="reg:quantileerror", quantile_alpha=level, n_estimators=20, max_depth=3, random_state=7
+            objective="reg:quantileerror", quantile_alpha=level, n_estimators=20, max_depth=3, random_state=MODEL_SEED
         ),
         "lightgbm": lambda: lightgbm.LGBMRegressor(
-            objective="quantile", alpha=level, n_estimators=20, random_state=7, deterministic=True,
+            objective="quantile", alpha=level, n_estimators=20, random_state=MODEL_SEED, deterministic=True,
             force_col_wise=True, verbosity=-1,
         ),
     }  # fmt: skip

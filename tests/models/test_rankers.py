@@ -14,7 +14,10 @@ from gpupipe.artifact.untrusted.ubjson import UbjsonReader, render
 from gpupipe.backends.cpu.backend import CpuBackend
 from gpupipe.errors import ArtifactError, ConfigError, DataError
 from gpupipe.models import MODELS, FitContext, FittedModel, fit
+from gpupipe.random_streams import derive_seed
 from tests.models.folder_files import load_fitted
+
+MODEL_SEED = derive_seed(7, "model")
 
 RNG = np.random.default_rng(3)
 X = np.asfortranarray(RNG.normal(size=(1_500, 4)), dtype=np.float32)
@@ -35,9 +38,9 @@ def alone(name: str) -> Any:
     """Return the scores of the library itself, for rows in the order of their groups."""
     order = np.argsort(GROUP, kind="stable")
     if name == "xgboost":
-        model = xgboost.XGBRanker(objective="rank:ndcg", random_state=7, **CASES[name])
+        model = xgboost.XGBRanker(objective="rank:ndcg", random_state=MODEL_SEED, **CASES[name])
         return model.fit(X[order], Y[order], qid=GROUP[order]).predict(X)
-    settings = {"deterministic": True, "force_col_wise": True, "verbosity": -1, "random_state": 7, "n_jobs": 1}
+    settings = {"deterministic": True, "force_col_wise": True, "verbosity": -1, "random_state": MODEL_SEED, "n_jobs": 1}
     model = lightgbm.LGBMRanker(**settings, **CASES[name])
     return model.fit(X[order], Y[order], group=np.bincount(GROUP)).predict(X)
 

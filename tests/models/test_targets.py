@@ -20,9 +20,12 @@ from gpupipe.backends.cpu.backend import CpuBackend
 from gpupipe.errors import ArtifactError, ConfigError, DataError
 from gpupipe.models import MODELS, FitContext, FittedModel, fit
 from gpupipe.models.fitted.targets import FittedTargets
+from gpupipe.random_streams import derive_seed
 from gpupipe.tasks import TargetSpec
 from tests.models.conftest import Data
 from tests.models.folder_files import load_fitted
+
+MODEL_SEED = derive_seed(7, "model")
 
 NUMBERS = (TargetSpec("regression", name="cost"), TargetSpec("regression", name="size"))
 LABELS = (TargetSpec("binary", 2, "left", ("no", "yes")), TargetSpec("binary", 2, "late", ("no", "yes")))
@@ -100,7 +103,7 @@ def test_models_of_single_targets_are_those_of_the_library(models: dict[tuple[st
     alone = [SklearnRidge().fit(data.X.astype(np.float64), y).predict(data.X_test) for y in data.y.T]
     np.testing.assert_allclose(models["numbers", "ridge"].predict(data.X_test).output.T, alone, rtol=1e-5, atol=1e-4)
     labels = data_of("mixed")
-    forests = [RandomForestClassifier(10, random_state=7).fit(labels.X, y.astype(int)) for y in labels.y.T]
+    forests = [RandomForestClassifier(10, random_state=MODEL_SEED).fit(labels.X, y.astype(int)) for y in labels.y.T]
     risk = models["mixed", "random_forest"].predict(labels.X_test).parts[1].output
     np.testing.assert_allclose(risk, forests[1].predict_proba(labels.X_test), atol=1e-12)
 
@@ -108,7 +111,7 @@ def test_models_of_single_targets_are_those_of_the_library(models: dict[tuple[st
 def test_joint_trees_are_those_of_the_library_on_scaled_targets(models: dict[tuple[str, str], FittedModel]) -> None:
     data = data_of("numbers")
     center, scale = data.y.mean(axis=0), data.y.std(axis=0)
-    params = {"n_estimators": 30, "max_depth": 4, "multi_strategy": "multi_output_tree", "random_state": 7}
+    params = {"n_estimators": 30, "max_depth": 4, "multi_strategy": "multi_output_tree", "random_state": MODEL_SEED}
     alone = xgboost.XGBRegressor(**params).fit(data.X, (data.y - center) / scale)
     expected = center + scale * alone.predict(data.X_test)
     found = models["numbers", "joint trees"].predict(data.X_test).output

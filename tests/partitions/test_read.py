@@ -119,7 +119,7 @@ def test_two_files_with_bad_rows_give_the_same_table(data_dir: Path, backend: Ba
     csv = {"names": ADULT, "null_values": ["?"], "bad_rows": "skip"}
     found = compare(config(path=paths, format="csv", csv=csv), backend)
     assert any("skipped 1 row" in note for note in found[0].notes)
-    with pytest.raises(DataError, match="row 1: expected 15 fields, found 1"):
+    with pytest.raises(DataError, match="line 1: expected 15 fields, found 1"):
         compare(config(path=paths, format="csv", csv={**csv, "bad_rows": "error"}), backend)
 
 
@@ -291,7 +291,7 @@ def big_csv(path: Path, **odd: str) -> Path:
 @pytest.mark.parametrize(
     ("odd", "source", "error", "says"),
     [
-        ({"row_300": "1,2,3,4", "row_350": "5"}, {}, DataError, "row 302: expected 3 fields, found 4"),
+        ({"row_300": "1,2,3,4", "row_350": "5"}, {}, DataError, "line 302: expected 3 fields, found 4"),
         ({"row_300": "1,é,3"}, {}, DataError, "the text is not utf8"),
         (
             {"row_300": "1,b,four"},
@@ -334,7 +334,7 @@ def test_the_first_of_several_files_that_are_wrong_is_refused(tmp_path: Path, ba
     big_csv(tmp_path / "a.csv")
     big_csv(tmp_path / "b.csv", row_390="1,2")
     big_csv(tmp_path / "c.csv", row_3="1")
-    with pytest.raises(DataError, match=r"row 392: expected 3 fields, found 2(.|\n)*b\.csv"):
+    with pytest.raises(DataError, match=r"line 392: expected 3 fields, found 2(.|\n)*b\.csv"):
         compare(config(path=str(tmp_path)), backend)
 
 
@@ -475,7 +475,7 @@ def test_other_processes_read_the_same(churn: Path, tmp_path: Path, backend: Bac
         found = read_partitions(asked, workers, 5)
         tables = workers.gather(found.table.partitions)
         wrong = config(path=str(tmp_path / "t.csv"), schema={"Churn": "float"})
-        with pytest.raises(SchemaError, match="data row 1, 2"):
+        with pytest.raises(SchemaError, match="data rows 0, 1"):
             read_partitions(wrong, workers, 5)
     here = InlineWorkers(backend, 2)
     parts, heights = tuple(map(here.put, tables)), tuple(table.n_rows for table in tables)

@@ -106,7 +106,7 @@ def test_equal_values_of_other_types_are_predicted_alike(model: Model, change: A
         (lambda t: t.drop(columns="b"), "the model needs a column that is not in the data: b"),
         (
             lambda t: t.assign(a=["oops" if i == 7 else "1" for i in range(N)]),
-            "expected a number in column 'a'; found 'oops' in data row 8",
+            "expected a number in column 'a'; found 'oops' in data row 7",
         ),
         (lambda t: t.assign(a=pd.Timestamp("2024-01-01")), "expected a number in column 'a'; found times"),
         (lambda t: pd.concat([t, t[["a"]]], axis=1), "'a'"),

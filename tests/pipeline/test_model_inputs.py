@@ -128,7 +128,7 @@ def test_transform_returns_the_matrix_of_the_estimator(model: Model, rows: pd.Da
         (np.ones((2, 3)), r"(?s)got ndarray.*pandas.DataFrame\(array, columns="),
         (pl.Series("tenure", [1]), "Series is read as one row"),
         (pd.Series([1, 2], name="tenure"), r"(?s)index must .*; found 0, 1.*to_frame"),
-        ([1, 2], "got int in row 1"),
+        ([1, 2], "got int in row 0"),
         (iter([{"tenure": 1}]), r"(?s)got list_iterator.*list\(rows\)"),
         ({}, "columns that are not in the data"),
     ],

@@ -93,8 +93,8 @@ def test_weights_move_the_threshold_and_the_calibration(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("weights", "expected"),
     [
-        (np.where(np.arange(N) == 6, -1.0, 1.0), r"w: 1 row violates range: \[0, null\]: row 7: -1"),
-        (np.where(np.arange(N) == 6, np.nan, 1.0), r"w: 1 row violates nulls: false: row 7"),
+        (np.where(np.arange(N) == 6, -1.0, 1.0), r"w: 1 row violates range: \[0, null\]: row 6: -1"),
+        (np.where(np.arange(N) == 6, np.nan, 1.0), r"w: 1 row violates nulls: false: row 6"),
         (np.zeros(N), r"all weights in 'w' are 0"),
         (np.full(N, "heavy"), r"w: the column is categorical"),
     ],

@@ -39,21 +39,21 @@ RULES: dict[str, Any] = {
 }
 SERVED = [  # to the user of a model, who cannot change its rules
     "6 rules of the model violated:",
-    "  id: 1 row violates nulls: false: row 201: null",
-    "  id: 2 rows violate unique: true: row 4: 'c230'; row 231: 'c230'",
-    "  tenure: 1 row violates dtype: int: row 150: 1.5",
-    "  tenure: 2 rows violate range: [0, 100]: row 17: 130; row 181: -4 (the column ranges from -4 to 130)",
-    "  plan: 1 row violates set: [monthly, yearly]: row 91: 'weekly'",
+    "  id: 1 row violates nulls: false: row 200: null",
+    "  id: 2 rows violate unique: true: row 3: 'c230'; row 230: 'c230'",
+    "  tenure: 1 row violates dtype: int: row 149: 1.5",
+    "  tenure: 2 rows violate range: [0, 100]: row 16: 130; row 180: -4 (the column ranges from -4 to 130)",
+    "  plan: 1 row violates set: [monthly, yearly]: row 90: 'weekly'",
 ]
 BROKEN = """\
 6 rules of `data:` violated:
-  id: 1 row violates nulls: false: row 201: null (accepted with nulls: true)
-  id: 2 rows violate unique: true: row 4: 'c230'; row 231: 'c230' (accepted with unique: false)
-  tenure: 1 row violates dtype: int: row 150: 1.5
-  tenure: 2 rows violate range: [0, 100]: row 17: 130; row 181: -4 (the column ranges from -4 to 130)
-  plan: 1 row violates set: [monthly, yearly]: row 91: 'weekly' (accepted with 'weekly' in the set)
-  since: 1 row violates range: [2020-01-01, null]: row 240: 1999-12-31 (the column ranges from 1999-12-31 to 2024-08-26)
-  mail: 1 row violates regex: .+@.+: row 61: 'no-at-sign' (only warns)
+  id: 1 row violates nulls: false: row 200: null (accepted with nulls: true)
+  id: 2 rows violate unique: true: row 3: 'c230'; row 230: 'c230' (accepted with unique: false)
+  tenure: 1 row violates dtype: int: row 149: 1.5
+  tenure: 2 rows violate range: [0, 100]: row 16: 130; row 180: -4 (the column ranges from -4 to 130)
+  plan: 1 row violates set: [monthly, yearly]: row 90: 'weekly' (accepted with 'weekly' in the set)
+  since: 1 row violates range: [2020-01-01, null]: row 239: 1999-12-31 (the column ranges from 1999-12-31 to 2024-08-26)
+  mail: 1 row violates regex: .+@.+: row 60: 'no-at-sign' (only warns)
 """
 
 
@@ -116,7 +116,7 @@ def test_all_violations_are_reported_together(folder: Path, backend: Backend) ->
     with pytest.raises(SchemaError) as caught:
         read_table(configured(folder / "bad.parquet"), backend)
     assert str(caught.value).startswith(BROKEN)
-    assert caught.value.where == f"{folder}/bad.parquet; data rows are counted from 1"
+    assert caught.value.where == f"{folder}/bad.parquet; rows are counted from 0"
 
 
 @pytest.mark.parametrize("n", [1, 3, 7])
@@ -133,7 +133,7 @@ def test_texts_that_are_too_many_to_gather_at_once_are_gathered_in_shares(
 ) -> None:
     monkeypatch.setattr(rules, "TEXTS_AT_ONCE", 1_000)
     config = configured(folder / "bad.parquet", {"id": {"unique": True}, "mail": {"unique": True}})
-    with pytest.raises(SchemaError, match=r"violated:\n  id: 2 rows .*row 4: 'c230'; row 231: 'c230'"):
+    with pytest.raises(SchemaError, match=r"violated:\n  id: 2 rows .*row 3: 'c230'; row 230: 'c230'"):
         read_on_workers(config, InlineWorkers(backend, 3, copies=True), backend)
 
 
@@ -141,8 +141,8 @@ def test_rows_of_several_files_are_those_of_their_file(folder: Path, backend: Ba
     config = configured(folder / "bad", {"tenure": RULES["tenure"]}, source={"where": "left != 'maybe'"})
     with pytest.raises(SchemaError) as caught:
         read_table(config, backend)
-    assert "row 17 of 0.csv: 130; row 81 of 1.csv: -4" in str(caught.value)
-    assert caught.value.where.endswith("counted from 1, after source.where, in each file")
+    assert "row 16 of 0.csv: 130; row 80 of 1.csv: -4" in str(caught.value)
+    assert caught.value.where.endswith("counted from 0, after source.where, in each file")
 
 
 @pytest.mark.parametrize("drop", [["id", "mail"], ["@text", "i*"]])
@@ -176,7 +176,7 @@ def test_columns_of_a_joined_table_have_rules_too(folder: Path, backend: Backend
     pd.DataFrame({"plan": ["monthly", "yearly"], "price": [10.0, -100.0]}).to_csv(tmp_path / "plans.csv", index=False)
     tables = {"plans": {"path": str(tmp_path / "plans.csv"), "on": "plan", "cardinality": "many_to_one"}}
     config = configured(folder / "good.parquet", {"price": {"range": [0, None]}, "id": {"unique": True}}, tables=tables)
-    with pytest.raises(SchemaError, match=r"price: 80 rows violate range: \[0, null\]: row 1: -100; row 4: -100"):
+    with pytest.raises(SchemaError, match=r"price: 80 rows violate range: \[0, null\]: row 0: -100; row 3: -100"):
         read_table(config, backend)
 
 
@@ -210,7 +210,7 @@ def test_texts_that_a_device_drops_are_checked_as_the_host_reads_them(folder: Pa
     with pytest.raises(SchemaError) as caught:
         enforce(replace(table, texts=texts), config, backend)
     assert [line.split(":")[0].strip() for line in str(caught.value).splitlines()[1:5]] == ["plan", "id", "id", "mail"]
-    assert "row 4: 'c230'; row 231: 'c230'" in str(caught.value) and "row 61: 'no-at-sign'" in str(caught.value)
+    assert "row 3: 'c230'; row 230: 'c230'" in str(caught.value) and "row 60: 'no-at-sign'" in str(caught.value)
 
 
 @pytest.mark.parametrize(
@@ -232,8 +232,8 @@ def test_a_rule_without_a_suitable_column_is_a_configuration_error(
 
 def test_warnings_are_logged_and_recorded_in_the_report(run: Run) -> None:
     said = [note.text for note in run.timeline.all_notes("warning")]
-    assert said[1].startswith("mail: 240 rows violate regex: [a-z]+@.+: row 1: 'u0@example.org'; row 2:")
-    assert said[0].startswith("tenure: 39 rows violate range: [0, 60]: row 10: 63;")
+    assert said[1].startswith("mail: 240 rows violate regex: [a-z]+@.+: row 0: 'u0@example.org'; row 1:")
+    assert said[0].startswith("tenure: 39 rows violate range: [0, 60]: row 9: 63;")
     assert "39 rows violate range: [0, 60]" in (run.path / "report.html").read_text()
 
 
@@ -274,7 +274,7 @@ def test_columns_that_the_model_does_not_read_may_be_absent(model: Model) -> Non
 def test_unique_is_checked_per_input_table(model: Model) -> None:
     first = good()[:1]
     assert model.predict(first) == model.predict(first)
-    with pytest.raises(SchemaError, match="unique: true: row 1: 'c0'; row 2: 'c0'"):
+    with pytest.raises(SchemaError, match="unique: true: row 0: 'c0'; row 1: 'c0'"):
         model.predict(pd.concat([first, first]))
 
 
@@ -285,7 +285,7 @@ def test_levels_unseen_in_training_are_checked_by_value(run: Run, folder: Path, 
     frame.loc[5, "plan"] = "weekly"
     assert len(model.predict(frame)) == N
     frame.loc[6, "plan"] = "Weekly"
-    with pytest.raises(SchemaError, match=r"plan: 1 row violates regex: \[a-z\]\+: row 7: 'Weekly'"):
+    with pytest.raises(SchemaError, match=r"plan: 1 row violates regex: \[a-z\]\+: row 6: 'Weekly'"):
         model.predict(frame)
 
 
@@ -311,7 +311,7 @@ def test_the_command_line_exits_with_5_and_reports_warnings(
         return code, capsys.readouterr().err
 
     code, said = predict("bad.parquet")
-    assert code == 5 and "row 17: 130; row 181: -4" in said
+    assert code == 5 and "row 16: 130; row 180: -4" in said
     assert not (tmp_path / "p.csv").exists()
     code, said = predict("good.parquet")
     assert code == 0 and "tenure: 39 rows violate range: [0, 60]" in said

@@ -17,6 +17,7 @@ from gpupipe.config import load_config
 from gpupipe.errors import ConfigError, DataError, DeviceError, SchemaError
 from gpupipe.pipeline.result import Run
 from gpupipe.pipeline.run import run_pipeline
+from gpupipe.random_streams import derive_seed
 
 
 def test_the_run_directory_contains_every_documented_file(churn_run: Run) -> None:
@@ -89,13 +90,14 @@ def test_folds_match_scikit_learn(write, tmp_path: Path) -> None:
     )
     run = run_pipeline(load_config(path), tmp_path / "run")
     # Same rows and library, except interactions: only equal folds give scores this close.
-    model = HistGradientBoostingRegressor(max_iter=30, random_state=0)
+    model = HistGradientBoostingRegressor(max_iter=30, random_state=derive_seed(0, "model"))
     X = frame[["a", "b"]].to_numpy(np.float32)
-    expected = cross_val_score(model, X, frame["y"], cv=KFold(4, shuffle=True, random_state=0), scoring="r2")
+    folds = KFold(4, shuffle=True, random_state=derive_seed(0, "folds"))
+    expected = cross_val_score(model, X, frame["y"], cv=folds, scoring="r2")
     assert run.metrics["r2"] == pytest.approx(expected.mean(), abs=2e-3)
     assert run.metrics["r2_std"] == pytest.approx(expected.std(), abs=2e-3)
     predictions = pd.read_parquet(run.path / "predictions.parquet")
-    test_of_first = next(KFold(4, shuffle=True, random_state=0).split(X))[1]
+    test_of_first = next(folds.split(X))[1]
     assert predictions.loc[predictions["fold"] == 1, "row"].tolist() == sorted(test_of_first)
     by_fold = predictions.groupby("fold")[["target", "prediction"]].apply(
         lambda g: r2_score(g["target"], g["prediction"])
@@ -113,7 +115,7 @@ def test_stratified_folds_match_scikit_learn(write, tmp_path: Path) -> None:
     )
     run = run_pipeline(load_config(path), tmp_path / "run")
     predictions = pd.read_parquet(run.path / "predictions.parquet").sort_values("row")
-    folds = StratifiedKFold(3, shuffle=True, random_state=0).split(frame[["x"]], frame["y"])
+    folds = StratifiedKFold(3, shuffle=True, random_state=derive_seed(0, "folds")).split(frame[["x"]], frame["y"])
     for i, (_, test) in enumerate(folds, start=1):
         assert predictions["row"].to_numpy()[predictions["fold"] == i].tolist() == sorted(test)
 

@@ -180,7 +180,7 @@ def test_all_wrong_cells_of_all_rows_are_listed(churn: gp.Model) -> None:
 
 
 def test_rules_are_checked(churn: gp.Model) -> None:
-    with pytest.raises(gp.RowError, match=r"row 1, column 'calls': expected range: \[0, 20\]; found 21"):
+    with pytest.raises(gp.RowError, match=r"row 0, column 'calls': expected range: \[0, 20\]; found 21"):
         churn.scorer().predict(ROW | {"calls": 21})
 
 

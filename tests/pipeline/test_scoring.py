@@ -158,9 +158,9 @@ def test_one_error_names_all_bad_cells(model: Model, tmp_path: Path) -> None:
     with pytest.raises(SchemaError) as caught:
         scored(model, batch(**BAD), tmp_path)
     assert caught.value.what.split("\n") == [
-        "expected a number in column 'age'; found 'old' in data row 3",
-        "expected a boolean (true/false, yes/no, 1/0) in column 'active'; found 'perhaps' in data row 5",
-        "expected a time in column 'since'; found 'yesterday' in data row 6",
+        "expected a number in column 'age'; found 'old' in data row 2",
+        "expected a boolean (true/false, yes/no, 1/0) in column 'active'; found 'perhaps' in data row 4",
+        "expected a time in column 'since'; found 'yesterday' in data row 5",
     ]
     assert "--on-error reject" in caught.value.fix and "new.csv" in caught.value.where
 

@@ -34,6 +34,7 @@ from gpupipe.pipeline.tuning.inner_folds import make_inner_folds
 from gpupipe.pipeline.tuning.pruning import step_of
 from gpupipe.pipeline.tuning.rounds import with_mean_rounds
 from gpupipe.pipeline.tuning.search import TunedEntry, tune_entry
+from gpupipe.random_streams import derive_seed
 from gpupipe.report.search_record import SearchRecord
 from gpupipe.splits import Split
 from tests.inline_workers import InlineWorkers
@@ -90,7 +91,7 @@ def test_bins_that_trials_share_give_the_scores_of_xgboost_itself_and_the_rounds
     best = max(record.tried, key=lambda trial: trial.score or 0.0)
     scores, rounds = [], []
     for fold in folds:
-        model = XGBClassifier(**TREES, **best.params, random_state=0)
+        model = XGBClassifier(**TREES, **best.params, random_state=derive_seed(0, "model"))
         model.fit(X[fold.train], Y[fold.train], eval_set=[(X[fold.test], Y[fold.test])], verbose=False)
         scores.append(roc_auc_score(Y[fold.test], model.predict_proba(X[fold.test])[:, 1]))
         rounds.append(model.best_iteration + 1)

@@ -313,6 +313,7 @@ TEXTS: dict[str, Callable[[Draw, Columns], Settings | None]] = {
                        "ngrams": st.sampled_from([(1, 1), (1, 3)]),
                        "value": st.sampled_from(["count", "binary", "log"])}),
     "text_counts": text({"patterns": st.sampled_from([{}, {"odd": "[|é]"}])}),
+    "parse_number": text({"unit": st.sampled_from(["", "%", {"k": 1000.0}]), "decimal": st.sampled_from([".", ","])}),
 }  # fmt: skip
 KEYED: dict[str, Callable[[Draw, Columns], Settings | None]] = {
     "aggregate": keyed(aggregated),

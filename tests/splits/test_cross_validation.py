@@ -7,6 +7,7 @@ import pytest
 from sklearn.model_selection import GroupKFold, KFold, RepeatedKFold, RepeatedStratifiedKFold, StratifiedKFold
 
 from gpupipe.errors import DataError
+from gpupipe.random_streams import derive_seed
 from gpupipe.splits import Split, make_splits
 
 RNG = np.random.default_rng(0)
@@ -23,12 +24,12 @@ def _reference(pairs: Any) -> list[tuple[list[int], list[int]]]:
 
 
 def test_shuffled_stratified_folds_match_scikit_learn() -> None:
-    expected = StratifiedKFold(5, shuffle=True, random_state=7).split(Y, Y)
+    expected = StratifiedKFold(5, shuffle=True, random_state=derive_seed(7, "folds")).split(Y, Y)
     assert _rows(make_splits(Split(cv=5), N, Y, seed=7)) == _reference(expected)
 
 
 def test_folds_without_classes_match_kfold() -> None:
-    expected = _reference(KFold(4, shuffle=True, random_state=0).split(Y))
+    expected = _reference(KFold(4, shuffle=True, random_state=derive_seed(0, "folds")).split(Y))
     assert _rows(make_splits(Split(cv=4), N)) == expected
     assert _rows(make_splits(Split(cv=4, stratify=False), N, Y)) == expected
 
@@ -44,9 +45,9 @@ def test_grouped_folds_match_group_kfold() -> None:
 
 
 def test_repeats_match_those_of_scikit_learn() -> None:
-    expected = RepeatedStratifiedKFold(n_splits=3, n_repeats=4, random_state=5).split(Y, Y)
+    expected = RepeatedStratifiedKFold(n_splits=3, n_repeats=4, random_state=derive_seed(5, "folds")).split(Y, Y)
     assert _rows(make_splits(Split(cv=3, repeats=4), N, Y, seed=5)) == _reference(expected)
-    expected = RepeatedKFold(n_splits=3, n_repeats=2, random_state=5).split(Y)
+    expected = RepeatedKFold(n_splits=3, n_repeats=2, random_state=derive_seed(5, "folds")).split(Y)
     assert _rows(make_splits(Split(cv=3, repeats=2), N, seed=5)) == _reference(expected)
 
 

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -183,3 +184,40 @@ def test_validation_rows_are_an_unbiased_sample_of_the_training_rows() -> None:
     fold = _one({}, 20_000, seed=5)
     validation = hold_out(Split(), fold.train, 0.2, None, None, None, 5).test
     assert np.flatnonzero(validation).mean() == pytest.approx(10_000, rel=0.03)
+
+
+DRAWN = 12_000
+COLUMNS_OF_THE_SEED = {
+    "random": lambda seed: np.random.default_rng(seed).random(DRAWN),
+    "float32": lambda seed: np.random.default_rng(seed).random(DRAWN, np.float32),
+    "float32, tuple": lambda seed: np.random.default_rng((seed, 1)).random(DRAWN, np.float32),
+    "normal": lambda seed: np.random.default_rng(seed).normal(size=DRAWN),
+    "integers": lambda seed: np.random.default_rng(seed).integers(0, 1000, DRAWN),
+    "permutation": lambda seed: np.random.default_rng(seed).permutation(DRAWN),
+    "rand": lambda seed: np.random.RandomState(seed).rand(DRAWN),
+    "legacy permutation": lambda seed: np.random.RandomState(seed).permutation(DRAWN),
+    "Philox": lambda seed: np.random.Generator(np.random.Philox(seed)).random(DRAWN),
+}
+
+
+@pytest.mark.parametrize("way", ["rows", "strata", "groups", "folds", "folds of groups", "validation", "time"])
+def test_no_column_that_was_made_with_the_seed_decides_which_rows_are_tested(way: str) -> None:
+    seed, rows = 3, np.arange(DRAWN)
+    y = rows % 3
+    ways: dict[str, Callable[[], Any]] = {
+        "rows": lambda: _one({"stratify": False}, DRAWN, y, seed=seed),
+        "strata": lambda: _one({}, DRAWN, y, seed=seed),
+        "groups": lambda: _one({"group": "g"}, DRAWN, y, rows, seed=seed),
+        "folds": lambda: make_splits(Split(cv=5, stratify=False), DRAWN, y, seed=seed)[0],
+        "folds of groups": lambda: make_splits(Split(cv=5, repeats=2, group="g"), DRAWN, y, rows, seed=seed)[0],
+        "validation": lambda: hold_out(Split(), np.ones(DRAWN, bool), 0.2, None, None, None, seed),
+        "time": lambda: make_splits(Split(cv=2, time="t", group="g"), DRAWN, y, rows, rows % 4, seed=seed)[0],
+    }
+    drawn = ways[way]()
+    tested, among = drawn.test, rows if way != "time" else np.flatnonzero(rows % 4 == 1)
+    for name, make in COLUMNS_OF_THE_SEED.items():
+        column = make(seed)
+        quarter = np.argsort(np.argsort(column[among])) * 4 // len(among)
+        counts = np.bincount(quarter[tested[among]], minlength=4)
+        expected = counts.sum() / 4
+        assert abs(counts - expected).max() < 5 * np.sqrt(expected), (way, name, counts)  # 5 standard deviations

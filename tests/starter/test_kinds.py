@@ -70,3 +70,35 @@ def test_blanks_among_numbers_are_counted(frame: pd.DataFrame, init: Init) -> No
     )
     assert made.source["schema"] == {"x": "float"}
     assert made.comment_on("x:") == "5 blanks become missing"
+
+
+def test_numbers_in_texts_are_kept_and_parsed(frame: pd.DataFrame, init: Init) -> None:
+    generator, n = np.random.default_rng(11), len(frame)
+    price = generator.gamma(2, 900, n)
+    texts = {
+        "price": [f"${v:,.2f}" for v in price],
+        "share": [f"{v:.1f}%" for v in generator.uniform(0, 100, n)],
+        "balance": [f"({-v:.2f})" if v < 0 else f"{v:.2f}" for v in generator.normal(100, 400, n)],
+        "speed": [f"{v:,} rpm" for v in generator.integers(800, 3000, n)],
+        "width": [f"{v:.2f}".replace(".", ",") + " cm" for v in generator.uniform(1, 9, n)],
+        "mileage": [f"{v:.2f} {'km/kg' if i % 50 == 0 else 'kmpl'}" for i, v in enumerate(generator.normal(20, 4, n))],
+        "code": [f"C{i:05d}" for i in range(n)],
+    }
+    made = init(frame.assign(**texts))
+    assert list(made.config.source.drop) == ["code"]
+    ops = [op.model_dump(exclude_unset=True) for op in made.config.features if type(op).__name__ == "ParseNumber"]
+    assert ops == [
+        {"columns": "price", "unit": "$"},
+        {"columns": "share", "unit": "%"},
+        {"columns": "balance"},
+        {"columns": "speed", "unit": "rpm"},
+        {"columns": "width", "unit": "cm", "decimal": ","},
+        {"columns": "mileage", "unit": "kmpl"},
+    ]
+    assert "6 texts become missing, such as" in made.text and "km/kg" in made.text
+
+
+def test_a_target_written_with_a_unit_is_found_as_a_leak(frame: pd.DataFrame, init: Init) -> None:
+    numbers = (frame["x"] * 1000 + 5000).round(2)
+    made = init(frame.assign(y=numbers, copy=[f"${v:,.2f}" for v in numbers]))
+    assert "copy" in made.config.source.drop

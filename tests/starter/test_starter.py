@@ -65,6 +65,7 @@ def test_xgboost_is_a_candidate_where_it_is_installed(
 def test_duplicate_rows_are_mentioned(frame: pd.DataFrame, init: Init) -> None:
     made = init(pd.concat([frame, frame.head(7)]))
     assert "7 rows are duplicates" in made.text
+    assert "1 row is a duplicate of earlier rows" in init(pd.concat([frame, frame.head(1)])).text
 
 
 def test_a_key_that_repeats_is_offered_as_a_group_and_a_count_is_not(frame: pd.DataFrame, init: Init) -> None:

@@ -137,7 +137,7 @@ def test_booleans_are_read_from_text(encoded, meaning, words: list) -> None:
 
 
 def test_text_that_is_not_a_boolean_is_reported_with_its_rows(encoded) -> None:
-    with pytest.raises(SchemaError, match=r"(?s)in column 'b'; found 'Maybe'.*data row 2, 4 "):
+    with pytest.raises(SchemaError, match=r"(?s)in column 'b'; found 'Maybe'.*data rows 1, 3\n"):
         encoded({"b": ["yes", "Maybe", "no", "Maybe"]}, b="bool")
 
 

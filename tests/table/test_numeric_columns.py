@@ -59,13 +59,15 @@ def test_other_ways_to_write_numbers(encoded, meaning) -> None:
 def test_text_that_is_not_a_number_is_reported_with_its_rows(encoded) -> None:
     texts = pa.chunked_array([["1", "n/a", "3"], ["4", "1,5", "n/a"]])
     with pytest.raises(
-        SchemaError, match=r"(?s)expected a number in column 'x'; found 'n/a', '1,5'.*data row 2, 5, 6 .*null_v"
+        SchemaError, match=r"(?s)expected a number in column 'x'; found 'n/a', '1,5'.*data rows 1, 4, 5\n.*null_v"
     ):
         encoded(pa.table({"x": texts}), x="float")
 
 
 def test_many_errors_are_counted_and_not_all_shown(encoded) -> None:
-    with pytest.raises(SchemaError, match=r"(?s)'v4' and 45 other values.*data row 1, 2, 3, 4, 5, 6, 7, 8, 9, 10 \("):
+    with pytest.raises(
+        SchemaError, match=r"(?s)'v4' and 45 other values.*data rows 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, ...\n"
+    ):
         encoded({"x": [f"v{i}" for i in range(50)]}, x="float")
 
 

@@ -77,7 +77,7 @@ def test_a_format_that_was_guessed_is_kept_in_the_schema(encoded, meaning) -> No
 def test_text_of_another_format_is_named_with_its_rows(encoded) -> None:
     with pytest.raises(
         SchemaError,
-        match=r"(?s)expected a time in the format '%d.%m.%Y' in column 't'; found '32.01.2020'.*data row 2 ",
+        match=r"(?s)expected a time in the format '%d.%m.%Y' in column 't'; found '32.01.2020'.*data row 1\n",
     ):
         encoded({"t": ["31.01.2020", "32.01.2020"]}, t=("datetime", "%d.%m.%Y"))
     with pytest.raises(SchemaError, match=r"(?s)no known time format matches all values.*format: "):

@@ -11,6 +11,7 @@ import numpy as np
 from gpupipe.drift.reference import FIRST_LEVEL_CELL
 from gpupipe.drift.report import RESERVED_CELLS, ColumnDrift
 from gpupipe.drift.words import format_value
+from gpupipe.report.text import whole_number
 from gpupipe.typing import Array
 
 MOST_PAIRS = 12  # bins that are pairs of bars with a name each; more are a histogram
@@ -140,7 +141,7 @@ def _bin_names(edges: Sequence[float], kind: str) -> list[str]:
 def _value(value: float, kind: str) -> str:
     value = float(value)
     is_whole = kind != "datetime" and value.is_integer() and abs(value) < 1e12
-    return f"{int(value):,}" if is_whole else format_value(value, kind)
+    return whole_number(value) if is_whole else format_value(value, kind)
 
 
 def _histogram(edges: Sequence[float], kind: str, then: Array, now: Array) -> SampleHistogram:

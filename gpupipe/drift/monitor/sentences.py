@@ -9,6 +9,7 @@ import numpy as np
 from gpupipe.drift.report import ColumnDrift, DriftReport, MetricDrift
 from gpupipe.drift.severity import severity_of, worst
 from gpupipe.drift.words import bin_quantiles
+from gpupipe.names import count_noun
 from gpupipe.report.text import metric_title, number
 
 MOST_NAMES = 3
@@ -39,7 +40,7 @@ def _columns(changed: Sequence[ColumnDrift], n: int) -> str:
     if not changed:
         return f"none of the {n:,} columns changed"
     first = next((each for each in changed if counts_in_verdict(each)), changed[0])
-    return f"{len(changed):,} of {_count(n, 'column')} changed, most of all {shorten_name(first.name)}"
+    return f"{len(changed):,} of {count_noun(n, 'column')} changed, most of all {shorten_name(first.name)}"
 
 
 def reason_sentence(report: DriftReport) -> str:
@@ -65,14 +66,17 @@ def metrics_sentence(report: DriftReport) -> str:
     """Return how many metrics are worse than in the run; ``""`` without labels."""
     if not report.metrics:
         return ""
-    lead, worse = f"On the {_count(report.n_labelled, 'row')} with a label,", [m for m in report.metrics if m.is_worse]
+    lead, worse = (
+        f"On the {count_noun(report.n_labelled, 'row')} with a label,",
+        [m for m in report.metrics if m.is_worse],
+    )
     n = len(report.metrics)
     if not worse:
         which = "the metric is" if n == 1 else f"all {n} metrics are"
         return f"{lead} {which} in line with the run."
     first = worse[0]
     example = f"{metric_title(first.name)} is {number(first.value)} instead of {number(first.recorded)}"
-    return f"{lead} {len(worse)} of {_count(n, 'metric')} {'is' if len(worse) == 1 else 'are'} worse: {example}."
+    return f"{lead} {len(worse)} of {count_noun(n, 'metric')} {'is' if len(worse) == 1 else 'are'} worse: {example}."
 
 
 def metric_verdict(metric: MetricDrift) -> str:
@@ -107,8 +111,9 @@ def _median_change(score: ColumnDrift) -> str:
     if not score.edges or not all(each.sum() for each in samples):
         return ""
     then, now = (bin_quantiles(np.asarray(score.edges), each, (0.5,))[0] for each in samples)
-    texts = number(then), number(now)
-    return "" if texts[0] == texts[1] else f"{'rose' if now > then else 'fell'} from {texts[0]} to {texts[1]}"
+    texts = then.text("numeric"), now.text("numeric")
+    verb = "rose" if now.value > then.value else "fell"
+    return "" if texts[0] == texts[1] else f"{verb} from {texts[0]} to {texts[1]}"
 
 
 def _names(names: Sequence[str]) -> str:
@@ -121,7 +126,3 @@ def _names(names: Sequence[str]) -> str:
 def shorten_name(name: str) -> str:
     """Return a name of at most 60 letters without its middle: names of a table often differ at their ends."""
     return name if len(name) <= MOST_LETTERS else f"{name[:34]}…{name[-25:]}"
-
-
-def _count(n: int, noun: str) -> str:
-    return f"{n:,} {noun}{'' if n == 1 else 's'}"

@@ -142,8 +142,7 @@ class SelectionSample:
         groups = target.groups if target.groups is not None and len(np.unique(target.groups)) > 1 else None
         if groups is None and target.times is None:
             return at_random
-        seed = int(rng.integers(2**32))
-        chosen = held_out(self.n_rows, 1.0 / CONFIRMED_SHARE, None, groups, target.times, seed)
+        chosen = held_out(self.n_rows, 1.0 / CONFIRMED_SHARE, None, groups, target.times, rng)
         return chosen if 2 * chosen.sum() <= self.n_rows else at_random  # one group or time has most rows
 
     def rows(self, mask: Array) -> SampleRows:

@@ -19,6 +19,7 @@ from gpupipe.features.generation.sample import FOLDS, MOST_SCREENED_OUTPUTS, Sel
 from gpupipe.features.generation.short_model import ShortModel
 from gpupipe.features.generation.shortlist import ScoredCandidates, ShortlistFinder
 from gpupipe.features.program.expressions import Expr, NumericExpr
+from gpupipe.random_streams import derive_seed, make_generator
 from gpupipe.typing import Array
 
 if TYPE_CHECKING:
@@ -113,11 +114,12 @@ class FeatureSelector:
         base: Sequence[NumericExpr],
     ) -> None:
         self.backend = statistics.backend
-        rng = np.random.default_rng(statistics.seed)
+        rng = make_generator(statistics.seed, "generated features")
         self.sample = SelectionSample(statistics, columns, base, op.sample_rows, rng)
         taken = frozenset(column.name for column in (*columns, *base))
         self.finder = ShortlistFinder(op, self.sample, inputs, taken, rng)
-        self.model = ShortModel(self.sample.n_classes, self.backend, statistics.seed % 2**31)
+        seed = derive_seed(statistics.seed, "trees of generated features")
+        self.model = ShortModel(self.sample.n_classes, self.backend, seed)
 
     def select(self) -> GeneratedSelection:
         """Return the features that help, if any."""

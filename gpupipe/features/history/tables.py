@@ -155,6 +155,8 @@ class DerivationSources:
         The engines that have been used (numpy, numba, cuda), for the timeline.
     n_events : int, optional
         The number of events of all keys, if this is a partition of the keys.
+    warnings : list of str
+        What the user should know about the values, such as texts that are not numbers.
     """
 
     main: HistoryRows
@@ -164,6 +166,7 @@ class DerivationSources:
     memory: dict[Any, Any] = field(default_factory=dict)
     engines: dict[str, None] = field(default_factory=dict)
     n_events: int | None = None
+    warnings: list[str] = field(default_factory=list)
 
     def once(self, key: Any, make: Callable[[], Any]) -> Any:
         """Return the cached result for `key`; call `make` on the first access."""

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING
 
 from gpupipe.features.program.expressions import CategoryExpr, Expr, NumericExpr, TextExpr, TimeExpr
+from gpupipe.table.number_texts import guess_format
 from gpupipe.units import is_number
 
 if TYPE_CHECKING:
@@ -22,10 +24,18 @@ def advise_numbers(column: Expr) -> str:
         return f"convert the time to a number: {made} adds {name}_elapsed_days"
     if isinstance(column, TextExpr):
         return f"text_hash and text_counts convert text to numbers: - text_hash: {name}"
+    if isinstance(column, CategoryExpr) and (numbers := written_numbers(column)):
+        return f"{numbers} adds {name}_number"
     if isinstance(column, CategoryExpr) and (words := _words(column.labels)) is not None:
         unless = f", and list {', '.join(map(repr, words[:3]))} in source.csv.null_values" if words else ""
         return f"it contains numbers as text: declare source.schema: {{{name}: float}}{unless}"
     return f"select numeric columns, or encode it: - encode: {name}"
+
+
+def written_numbers(column: CategoryExpr) -> str:
+    """Return advice on a column whose levels are numbers with units or separators; "" for others."""
+    found = guess_format(column.labels)
+    return "" if found is None else f"it contains numbers: - parse_number: {_flow(found.settings(column.name))}"
 
 
 def _words(labels: tuple[str, ...]) -> list[str] | None:
@@ -65,7 +75,14 @@ def advise_texts(column: TextExpr, statistics: Statistics) -> str:
     texts = _some_texts(column.name, statistics)
     if time_formats(texts):
         return f"it contains dates: {declare_texts(column.name, texts)}"
+    if numbers := guess_format(texts):
+        return f"it contains numbers: `- parse_number: {_flow(numbers.settings(column.name))}`"
     return f"derive features with `- text_hash: {column.name}`, or list it in source.drop"
+
+
+def _flow(settings: dict[str, object]) -> str:
+    """Return settings as YAML in one line."""
+    return json.dumps(settings, ensure_ascii=False)
 
 
 def _some_texts(name: str, statistics: Statistics) -> tuple[str, ...]:

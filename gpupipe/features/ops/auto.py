@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pydantic import Field
 
-from gpupipe.features.ops.advice import advise_texts
+from gpupipe.features.ops.advice import advise_texts, written_numbers
 from gpupipe.features.ops.base import OPS, Op, State
 from gpupipe.features.ops.cyclic import Cyclic
 from gpupipe.features.ops.datetime_parts import DatetimeParts
@@ -67,12 +67,16 @@ class Auto(Op[Expr]):
         """Apply the suitable ops to each column."""
         for column in self.select(builder):
             if isinstance(column, TextExpr):
+                if column.name in builder.consumed:
+                    continue
                 builder.warn(f"text column {column.name!r} dropped; {advise_texts(column, builder.statistics)}")
             elif isinstance(column, TimeExpr):
                 self._times(column, builder)
             elif isinstance(column, CategoryExpr) and column.kind == "boolean":
                 builder.put(builder.look_up(column, [NAN, NAN, NAN, 0.0, 1.0], column.name), "auto")
             elif isinstance(column, CategoryExpr):
+                if column.name not in builder.consumed and (numbers := written_numbers(column)):
+                    builder.warn(f"column {column.name!r} is categorical, but {numbers}")
                 self._codes(column, builder)
             else:
                 self._numbers(column, builder)

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
     from gpupipe.backends.base import Backend
     from gpupipe.features.history.tables import RawColumn
+    from gpupipe.features.program.builder import ProgramBuilder
     from gpupipe.table.device.frame_columns import DeviceDictionary, DeviceNumbers
 
 MIN_BYTES_CHECKED = 1 << 26  # smaller results are allocated without checking the free memory
@@ -46,6 +47,15 @@ class TextOp(DerivedOp, SelectingOp):
     def values(self, texts: pa.Array, name: str, backend: Backend) -> Array:
         """Return the output values of non-null texts, float32, shape (len(column_names()), len(texts))."""
 
+    def apply(self, builder: ProgramBuilder) -> None:
+        """Mark the text columns as used: their derived columns are already in the table."""
+        made = {column.name for column in builder.statistics.table.schema if column.derived}
+        last = self.column_names()[-1]
+        builder.consumed |= {name for name in builder.columns if f"{self.prefix}{name}_{last}" in made}
+
+    def check(self, column: str, texts: pa.Array, values: Array, codes: Array, sources: DerivationSources) -> None:
+        """Add warnings about the values of distinct texts to `sources`; `codes` are the texts of the rows."""
+
     def raw_columns(self, texts: Sequence[str]) -> tuple[str, ...]:
         """Return the columns that the selection may match: the named ones if it has no patterns, else all."""
         listed = self._listed()
@@ -64,6 +74,7 @@ class TextOp(DerivedOp, SelectingOp):
             texts, codes = sources.once(("texts", column), partial(encode_texts, raw, sources.backend))
             values = self.values(texts, column, sources.backend)
             values[:, len(texts) - 1] = self.NULL
+            self.check(column, texts, values, codes, sources)
             for name, rows in zip(names, _of_rows(values, codes, sources.backend), strict=True):
                 yield DerivedColumn(f"{self.prefix}{column}_{name}", rows, (column,))
 

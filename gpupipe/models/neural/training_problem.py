@@ -14,6 +14,7 @@ from gpupipe.models.context import ValidationRows
 from gpupipe.models.early_stopping import draw_validation_rows, gapless_codes
 from gpupipe.models.neural.architecture import Architecture
 from gpupipe.models.neural.settings import NeuralSettings
+from gpupipe.random_streams import make_generator
 from gpupipe.tasks import CLASSIFICATION, TargetSpec
 
 if TYPE_CHECKING:
@@ -122,7 +123,7 @@ def _held_out(y: Array, rows: Array, share: float, context: FitContext) -> tuple
     """Split `rows` into training and held-out rows as for early stopping, at least one each; both ascending."""
     held = draw_validation_rows(y[rows], share, context.of_rows(rows))
     if not held.any():
-        held[np.random.default_rng(context.seed).integers(len(rows))] = True
+        held[make_generator(context.seed, "early stopping").integers(len(rows))] = True
     return rows[~held], rows[held]
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import html
 from collections.abc import Iterator, Mapping, Sequence
 
+from gpupipe.names import count_noun
 from gpupipe.pipeline.display.progress import describe
 from gpupipe.pipeline.display.text import leaderboard_cells
 from gpupipe.pipeline.timeline import Stage
@@ -46,7 +47,7 @@ def leaderboard_table(rows: Sequence[LeaderboardRow]) -> str:
 def _lines(stage: Stage, running_seconds: float | None) -> Iterator[str]:
     is_running = running_seconds is not None
     mark = {"running": "▸", "done": "✓", "failed": "✗"}[stage.status]
-    rows = f"{stage.rows:,} rows" if stage.rows else ""
+    rows = count_noun(stage.rows, "row") if stage.rows else ""
     speed = format_rate(stage.rows_per_second) if stage.rows else ""
     took = format_whole_seconds(running_seconds) if running_seconds is not None else format_duration(stage.seconds)
     weight = "font-weight:bold;" if is_running else ""

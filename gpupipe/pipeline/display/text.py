@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from gpupipe.names import count_noun
 from gpupipe.pipeline.timeline import Stage
 from gpupipe.report.data import LeaderboardRow
 from gpupipe.report.text import metric, metric_names, metric_title, number
@@ -30,7 +31,7 @@ def stage_line(stage: Stage, mark: str, took: str, width: int) -> str:
         Characters of the line; a longer name is cut. Without a row, rows and rate are left empty.
     """
     name = f"{'  ' * stage.depth}{mark} {stage.name}"
-    rows = f"{stage.rows:,} rows" if stage.rows else ""
+    rows = count_noun(stage.rows, "row") if stage.rows else ""
     rate = f"{format_rate(stage.rows_per_second) if stage.rows else '':>13} " if width >= WIDTH_WITH_RATE else ""
     room = width - FIGURES_WIDTH + (0 if rate else RATE_WIDTH)
     if len(name) > room:

@@ -14,6 +14,7 @@ from gpupipe.drift.reference import DriftColumn, DriftReference
 from gpupipe.drift.report import ColumnDrift, DriftReport, MetricDrift, PeriodDrift, ReferenceModel
 from gpupipe.drift.verdict import FAMILY_LEVEL, Verdict, compare_columns, drifted_since, overall_verdict, worst_first
 from gpupipe.models import Prediction
+from gpupipe.names import count_noun
 from gpupipe.pipeline.drift.detection import ScannedRows, input_columns, predict_sample
 from gpupipe.pipeline.drift.label_metrics import compare_metrics, labelled_rows
 from gpupipe.pipeline.drift.periods import NO_PERIOD, PeriodColumn, period_name
@@ -58,7 +59,8 @@ def compare(model: Model, reference: DriftReference, scanned: ScannedRows) -> Dr
             for number, (n_rows, _, found) in own.items()
         ]
         if NO_PERIOD in scanned.counts.periods:
-            notes.append(f"{scanned.counts.periods[NO_PERIOD].n_rows:,} rows have no time: no period counts them")
+            rows = count_noun(scanned.counts.periods[NO_PERIOD].n_rows, "row", "has no time", "have no time")
+            notes.append(f"{rows}: not counted in any period")
     return DriftReport(
         severity=verdict.severity, weighted_psi=verdict.weighted_psi, n_rows=total.n_rows, n_scored=n_scored,
         n_labelled=n_labelled, columns=tuple(worst_first(columns)), scores=tuple(worst_first(scores)),
@@ -91,7 +93,8 @@ def _metrics(
     targets = pa.concat_tables([table.select(names) for table in scanned.sample], promote_options="permissive")
     rows = labelled_rows(targets, predicted, model.goal)
     if rows.n_unknown:
-        notes.append(f"{rows.n_unknown:,} rows have a label that is not one of the model: no metric counts them")
+        unknown = count_noun(rows.n_unknown, "row", "has", "have")
+        notes.append(f"{unknown} a label that is not one of the model: not counted in any metric")
     return compare_metrics(rows, reference.metrics, model.goal, model.decision, model.backend), len(rows.y)
 
 

@@ -16,6 +16,7 @@ from gpupipe.metrics import METRICS, evaluate, join_scores
 from gpupipe.models import Prediction
 from gpupipe.pipeline.decision import Decision
 from gpupipe.pipeline.goal import Goal
+from gpupipe.random_streams import make_generator
 from gpupipe.table.encode import plain_values
 from gpupipe.table.numeric_columns import as_numbers
 from gpupipe.table.schema import BOOLEAN_WORDS
@@ -118,7 +119,7 @@ def compare_metrics(
     score = _scorer(rows, names, goal, decision, backend)
     values = score(np.arange(n))
     base = np.arange(n) if n <= MOST_RESAMPLED else np.linspace(0, n - 1, MOST_RESAMPLED).astype(np.int64)
-    generator = np.random.default_rng(0)
+    generator = make_generator(0, "bootstrap")
     strata = np.unique(rows.y[base].reshape(len(base), -1), axis=0, return_inverse=True)[1].ravel()
     groups = (
         [np.flatnonzero(strata == s) for s in range(strata.max() + 1)] if goal.has_classes else [np.arange(len(base))]

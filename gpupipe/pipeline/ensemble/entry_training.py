@@ -15,6 +15,7 @@ from gpupipe.models.context import DeadlineReached
 from gpupipe.pipeline.ensemble.fold_training import EnsembleRows, FoldModel, run_together
 from gpupipe.pipeline.ensemble.portfolio import FORESTS, PortfolioEntry
 from gpupipe.pipeline.ensemble.time_limit import TrainingTime
+from gpupipe.random_streams import make_generator
 from gpupipe.splits import Fold
 
 SAMPLE = 10  # one of ten rows, to predict the cost of a model
@@ -177,7 +178,7 @@ class EntryTraining:
         if len(rows) < SAMPLED_ROWS:
             return
         seed = self.rows.context.seed
-        sample = np.random.default_rng(seed).choice(rows, len(rows) // SAMPLE, replace=False)
+        sample = make_generator(seed, "cost of an ensemble").choice(rows, len(rows) // SAMPLE, replace=False)
         try:
             if entry.is_out_of_bag:
                 self.rows.fit_forest(entry.settings, seed, np.sort(sample))

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from gpupipe.random_streams import derive_seed
 from gpupipe.splits import Fold, Split, make_splits
 from gpupipe.typing import Array
 
@@ -94,6 +95,7 @@ def make_folds(
         If all rows are in one group, or there are too few rows.
     """
     strata = None if classes is None else _merge_rare(classes, n_folds)
+    seed = derive_seed(seed, "folds of an ensemble")
     return BaggingFolds(tuple(make_splits(Split(cv=n_folds), n_rows, strata, groups, seed=seed)))
 
 

@@ -19,6 +19,7 @@ from gpupipe.pipeline.ensemble.scores import HeldOutScore, row_seconds
 from gpupipe.pipeline.ensemble.search import PortfolioSearch, TriedEntry
 from gpupipe.pipeline.ensemble.time_limit import TrainingTime
 from gpupipe.pipeline.ensemble.weights import SelectedWeights, select_weights
+from gpupipe.random_streams import make_generator
 from gpupipe.report.search_record import SearchRecord
 from gpupipe.splits import Fold
 from gpupipe.tasks import CLASSIFICATION
@@ -109,7 +110,8 @@ class EnsembleTraining:
         y, predictions = self.rows.y[mask], [each.predicted for each in self._search.complete]
         weights = None if weights is None else weights[mask]
         if len(y) > MOST_SCORED_ROWS:
-            drawn = np.random.default_rng(self.rows.context.seed).choice(len(y), MOST_SCORED_ROWS, replace=False)
+            generator = make_generator(self.rows.context.seed, "weights of an ensemble")
+            drawn = generator.choice(len(y), MOST_SCORED_ROWS, replace=False)
             y, predictions = y[drawn], [predicted[drawn] for predicted in predictions]
             weights = None if weights is None else weights[drawn]
             note = (

@@ -23,6 +23,7 @@ from gpupipe.pipeline.leaderboard import LeaderboardResult
 from gpupipe.pipeline.parity.rows import decoded_values, recorded_rows
 from gpupipe.pipeline.timeline import Stage
 from gpupipe.pipeline.training import TrainedModel
+from gpupipe.random_streams import make_generator
 from gpupipe.report.contributions import ExplainedColumn, TargetContributions
 from gpupipe.report.example_rows import ExampleRow
 from gpupipe.typing import Array, HostArray
@@ -55,7 +56,8 @@ class _ChampionRows:
     def __init__(self, job: Job, outcome: LeaderboardResult, explained: ExplainedRows) -> None:
         self._job, self._outcome, self._explained = job, outcome, explained
         self._model = outcome.champion.model.portable()
-        self._drawn = np.random.default_rng(job.config.seed).permutation(len(explained.rows))[:MOST_ROWS]
+        generator = make_generator(job.config.seed, "rows with contributions")
+        self._drawn = generator.permutation(len(explained.rows))[:MOST_ROWS]
         recorded = recorded_rows(job)
         rows = np.union1d(explained.rows[self._drawn], recorded)
         X = champion_matrix(job, outcome.champion, rows)

@@ -10,6 +10,7 @@ import pyarrow as pa
 
 from gpupipe.dask.frame_maps import index_of, map_frames, partition_backend, warn_client
 from gpupipe.errors import ConfigError, DataError
+from gpupipe.features.ops.text_op import TextOp
 from gpupipe.pipeline.dask_features import transform_frame
 from gpupipe.pipeline.explain.outputs import reason_names
 from gpupipe.pipeline.goal import output_of_target
@@ -73,9 +74,11 @@ def _row_wise(model: LoadedModel, collection: Any, tables: Any, as_of: Any) -> M
     """Return the model to send; raise an error if it cannot predict each partition by itself."""
     if not isinstance(model, Model):
         raise DataError("an untrusted model predicts in its own process, not on workers", fix="pass data.compute()")
-    if model.features.derivation is not None or tables is not None or as_of is not None:
+    derivation = model.features.derivation
+    is_row_wise = derivation is None or all(isinstance(op, TextOp) for op in derivation.ops)
+    if not is_row_wise or tables is not None or as_of is not None:
         raise ConfigError(
-            "features of histories and texts need all rows and tables in one process; those of a Dask DataFrame stay "
+            "features of histories need all rows and tables in one process; those of a Dask DataFrame stay "
             "in its partitions", where="data", fix="pass data.compute(), or files to `gpupipe predict --cluster`",
         )  # fmt: skip
     if unique := [each.column for each in model.rules if each.rules.unique]:

@@ -77,9 +77,8 @@ class Scorer:
     >>> import pandas as pd
     >>> from gpupipe import Pipeline, load_scorer
     >>> frame = pd.DataFrame({"age": [31, 45, 27, 52], "plan": ["a", "b", "a", None], "left": [0, 1, 0, 1]})
-    >>> folder = tempfile.TemporaryDirectory()
-    >>> pipeline = Pipeline(pd.concat([frame] * 25), target="left", models=["logistic_regression"])
-    >>> run = pipeline.run(f"{folder.name}/run", quiet=True)
+    >>> folder, rows = tempfile.TemporaryDirectory(), pd.concat([frame] * 25)
+    >>> run = Pipeline(rows, target="left", models=["logistic_regression"]).run(f"{folder.name}/run", quiet=True)
     >>> scorer = load_scorer(run.path)
     >>> scorer.predict({"age": 30, "plan": "a"})
     0
@@ -87,7 +86,8 @@ class Scorer:
     [[1.0, 0.0], [0.0, 1.0]]
     >>> scorer.predict({"age": "thirty", "plan": "a"})
     Traceback (most recent call last):
-    gpupipe.errors.RowError: row 1, column 'age': expected a number; found 'thirty'
+    gpupipe.errors.RowError: row 0, column 'age': expected a number; found 'thirty'
+      where: rows are counted from 0
       to do: correct the values, or make them null
     >>> folder.cleanup()
     """

@@ -19,7 +19,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from gpupipe.errors import ConfigError, DataError, SchemaError, did_you_mean
+from gpupipe.errors import ROWS_COUNTED, ConfigError, DataError, SchemaError, did_you_mean
 from gpupipe.features.history.derivation import FurtherTableError
 from gpupipe.io.files import mask
 from gpupipe.io.formats.csv.reader import MalformedRow, find_malformed, header_of
@@ -33,6 +33,7 @@ from gpupipe.pipeline.rules import by_column, enforce_served
 from gpupipe.rules.check import find_violating_cells
 from gpupipe.table.cell_checks import check_cells, describe_bad_cells
 from gpupipe.table.encode import encode, encode_served
+from gpupipe.table.row_numbers import CellsError, RowNumbers
 from gpupipe.table.schema import Column
 
 OnError = Literal["error", "reject", "null"]
@@ -215,9 +216,13 @@ def _check_columns(table: pa.Table, columns: dict[str, Column], source: TableSou
 def _refuse(cells: Sequence[BadCells], label: str, table: pa.Table) -> None:
     """Raise SchemaError if there are bad cells, with their values and rows by column."""
     if cells:
-        shown = [describe_bad_cells(bad.reason, bad.column, table.column(bad.column), bad.rows) for bad in cells]
-        shown = shown[:COLUMNS_SHOWN] + [f"and {len(shown) - COLUMNS_SHOWN} more columns"][: len(shown) > COLUMNS_SHOWN]
-        raise SchemaError("\n".join(shown), where=f"{label}; data rows are counted from 1", fix=FIX)
+        shown: list[tuple[str, RowNumbers | None]] = [
+            describe_bad_cells(bad.reason, bad.column, table.column(bad.column), bad.rows)
+            for bad in cells[:COLUMNS_SHOWN]
+        ]
+        if (more := len(cells) - COLUMNS_SHOWN) > 0:
+            shown.append((f"and {more} more columns", None))
+        raise CellsError(shown, where=f"{label}; {ROWS_COUNTED}", fix=FIX)
 
 
 def _without_values(

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import numpy as np
-
 from gpupipe.errors import DataError
 from gpupipe.pipeline.goal import Goal, stratum_codes
+from gpupipe.random_streams import derive_seed
 from gpupipe.splits import Fold, RareClassError, Split, make_splits
 from gpupipe.typing import Array
-
-STREAM = 3  # another random stream than those of the split, of validation rows and of early stopping
 
 
 def make_inner_folds(
@@ -33,7 +30,7 @@ def make_inner_folds(
         If there are fewer rows or groups than folds.
     """
     inner = split.model_copy(update={"cv": n_folds, "column": None, "cutoff": None, "repeats": 1, "seed": None})
-    own_seed = int(np.random.SeedSequence([seed if split.seed is None else split.seed, STREAM]).generate_state(1)[0])
+    own_seed = derive_seed(seed if split.seed is None else split.seed, "folds of a search")
     codes = stratum_codes(goal, y, n_folds)
     try:
         return make_splits(inner, len(y), codes, groups, times, own_seed), ""

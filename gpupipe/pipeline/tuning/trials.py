@@ -13,7 +13,6 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
-import numpy as np
 import optuna
 from optuna.distributions import (
     BaseDistribution,
@@ -26,6 +25,7 @@ from optuna.trial import FrozenTrial, TrialState
 
 from gpupipe.models import ModelSettings
 from gpupipe.models.search_space import SearchRange, SearchSpace, is_whole
+from gpupipe.random_streams import derive_seed
 
 STUDY = "trials"
 RECORD = "gpupipe"  # user attribute of a trial with the fields of a `FinishedTrial`
@@ -110,7 +110,7 @@ class TrialStudy:
         number = len(self.finished)
         if not number:
             self._study.enqueue_trial(self.first)
-        seed = int(np.random.SeedSequence([self.seed, number]).generate_state(1)[0])
+        seed = derive_seed(self.seed, "trials of a search", number)
         self._study.sampler = optuna.samplers.TPESampler(seed=seed)
         return self._study.ask(self.space), self._curves.ask()
 
@@ -149,7 +149,8 @@ class TrialStudy:
         scores = {trial.score for trial in self.finished if trial.state == "complete"}
         if sum(trial.state == "complete" for trial in self.finished) < LEAST_FOR_IMPORTANCES or len(scores) < 2:
             return {}
-        evaluator = optuna.importance.FanovaImportanceEvaluator(seed=self.seed)
+        seed = derive_seed(self.seed, "importances of parameters")
+        evaluator = optuna.importance.FanovaImportanceEvaluator(seed=seed)
         found = optuna.importance.get_param_importances(self._study, evaluator=evaluator)
         return {name: float(value) for name, value in found.items()}
 

@@ -17,6 +17,9 @@ from gpupipe.errors import ConfigError, DeviceError
 from gpupipe.models import MODELS, FitContext, early_refusal
 from gpupipe.models.neural.settings import NeuralSettings
 from gpupipe.models.training import keyword_arguments
+from gpupipe.random_streams import derive_seed
+
+MODEL_SEED = derive_seed(7, "model")
 
 # Networks use PyTorch on every device, so they have no device estimator.
 CASES = [
@@ -136,13 +139,13 @@ def test_what_the_device_cannot_do_is_refused_with_the_nearest_legal_value(
 TRANSLATED: list[tuple[str, str, dict[str, Any], dict[str, Any]]] = [
     ("random_forest", "binary", {"max_leaf_nodes": 9}, {"split_criterion": "gini", "max_leaves": 9, "n_streams": 1}),
     ("random_forest", "regression", {}, {"split_criterion": "mse", "max_leaves": -1, "max_samples": 1.0}),
-    ("random_forest", "binary", {"criterion": "log_loss"}, {"split_criterion": "entropy", "random_state": 7}),
+    ("random_forest", "binary", {"criterion": "log_loss"}, {"split_criterion": "entropy", "random_state": MODEL_SEED}),
     ("logistic_regression", "binary", {"l1_ratio": 1.0}, {"penalty": "elasticnet", "l1_ratio": 1.0, "C": 1.0}),
     ("lasso", "regression", {"tol": 1e-4}, {"tol": 1e-3, "selection": "cyclic"}),
     ("ridge", "regression", {"solver": "lsqr"}, {"solver": "lsmr", "copy_X": False}),
     ("knn", "binary", {"algorithm": "kd_tree"}, {"algorithm": "brute", "metric": "minkowski", "p": 2}),
     ("pca", "embedding", {"svd_solver": "randomized", "n_components": 2}, {"svd_solver": "full", "n_components": 2}),
-    ("kmeans", "clustering", {}, {"init": "k-means++", "n_init": "auto", "random_state": 7}),
+    ("kmeans", "clustering", {}, {"init": "k-means++", "n_init": "auto", "random_state": MODEL_SEED}),
     ("xgboost", "binary", {}, {"device": "cuda", "tree_method": "hist", "feature_types": ["c", "q"]}),
 ]
 

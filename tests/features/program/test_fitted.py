@@ -52,9 +52,9 @@ def test_a_value_of_another_kind_is_named_with_its_row(fit, people) -> None:
     made = fit(people, OPS)
     ages = people["age"].astype("string")
     ages[3] = ages[17] = "unknown"
-    with pytest.raises(SchemaError, match=r"(?s)a number in column 'age'; found 'unknown'.*data row 4, 18 "):
+    with pytest.raises(SchemaError, match=r"(?s)a number in column 'age'; found 'unknown'.*data rows 3, 17\n"):
         made.serve(people.assign(age=ages))
-    with pytest.raises(SchemaError, match=r"(?s)in column 'active'; found 'Perhaps'.*data row 1 "):
+    with pytest.raises(SchemaError, match=r"(?s)in column 'active'; found 'Perhaps'.*data row 0\n"):
         made.serve(people.assign(active=["Perhaps"] + ["yes"] * 399))
     with pytest.raises(SchemaError, match=r"(?s)expected a unit for the times in column 'since'"):
         made.serve(people.assign(since=1.5))

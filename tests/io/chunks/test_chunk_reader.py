@@ -183,7 +183,7 @@ def test_an_unreadable_chunk_of_a_text_file_causes_a_read_at_once(tmp_path: Path
     source = Source(path=str(tmp_path / "t.csv"))
     (file,) = find_splittable_files(source)
     assert read_chunk(SourceChunk(file.file, span=(8, 14)), source, ColumnFilter(source))[1].failed
-    with pytest.raises(DataError, match="row 3: expected 2 fields, found 3"):
+    with pytest.raises(DataError, match="line 3: expected 2 fields, found 3"):
         read_chunk(SourceChunk(file.file), source, ColumnFilter(source))
 
 

@@ -138,7 +138,7 @@ def test_an_error_names_the_rows_that_hold_the_wrong_value(backend) -> None:
     frame = as_frame(pa.table({"x": ["1", None, "one", "2", "one"]}))
     with pytest.raises(SchemaError, match=r"expected a number in column .*; found 'one'") as error:
         encode_frame(frame, backend, {"x": declare("float")})
-    assert "data row 3, 5 " in str(error.value)
+    assert "data rows 2, 4\n" in str(error.value)
 
 
 def test_a_column_that_is_needed_and_absent_is_named(backend) -> None:
@@ -179,7 +179,7 @@ def test_a_wrong_boolean_is_found_in_its_row(backend) -> None:
     frame = pd.DataFrame({"b": pd.Series(["yes", "no", "no", "maybe"], dtype="string[pyarrow]")})
     with pytest.raises(SchemaError, match="maybe") as error:
         encode_frame(frame, backend, {"b": declare("boolean")})
-    assert error.value.where.startswith("data row 4 ")
+    assert error.value.what.endswith("in data row 3")
 
 
 def test_blanks_are_those_that_arrow_trims() -> None:

@@ -65,11 +65,11 @@ def read_header(stream: Any, file: SourceFile, settings: CsvSettings, notes: Not
     return CsvHeader(_checked(names, file, settings, notes), dialect.delimiter, n_lines)
 
 
-def unclosed_quote_error(file: SourceFile, row: int) -> QuoteError:
-    """Return the error for a file that ends inside quotes opened in `row`; the header is row 1."""
+def unclosed_quote_error(file: SourceFile, line: int) -> QuoteError:
+    """Return the error for a file that ends inside quotes opened in `line`; the header is line 1."""
     return QuoteError(
-        f"a quote in row {row:,} is never closed",
-        row,
+        f"a quote in line {line:,} is never closed",
+        line,
         where=mask(file.path),
         fix="close it, or disable quoting if the text contains quote characters: csv: {quote: null}",
     )

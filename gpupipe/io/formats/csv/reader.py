@@ -331,9 +331,9 @@ def _ragged(file: SourceFile, header: CsvHeader, settings: CsvSettings, block: i
     text = repr(bad.text.replace("\t", " ") if header.delimiter == WHITESPACE else bad.text)
     cause = "a quote that is never closed" if "\n" in bad.text else "a wrong csv.delimiter"
     return FieldCountError(
-        f"row {number:,}: expected {bad.n_columns:,} fields, found {bad.n_fields:,}: "
+        f"line {number:,}: expected {bad.n_columns:,} fields, found {bad.n_fields:,}: "
         + (text if len(text) <= 100 else text[:100] + "..."),
         number, bad.n_fields, bad.n_columns,
-        where=f"{mask(file.path)} (row numbers include the header and exclude blank lines)",
-        fix=f"fix the row, or skip such rows: csv: {{bad_rows: skip}}; {cause} is another possible cause",
+        where=f"{mask(file.path)} (the header counts as a line, blank lines do not)",
+        fix=f"fix the line, or skip such rows: csv: {{bad_rows: skip}}; {cause} is another possible cause",
     )  # fmt: skip

@@ -10,6 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from gpupipe.io.missing_values import TEXT
+from gpupipe.table.number_texts import is_band
 
 FEW = 5  # up to this many distinct strings among numbers are strays; more are a text column
 FIRST = 256  # levels of a column to check before all others
@@ -47,9 +48,13 @@ class TextProfile:
                 "set csv.decimal and csv.thousands"
             )
         if self.has_numbers and 0 < len(self.strays) <= FEW:
+            bands = ", ".join(repr(text) for text in sorted(self.strays) if is_band(text))
+            meaning = (
+                f"{bands}: a band of numbers, not a missing value; declare the column categorical" if bands else ""
+            )
             return (
                 f"column {name!r} is text: all values are numbers except {shown}; "
-                "to read these as missing, add them to csv.null_values"
+                f"{meaning or 'to read these as missing, add them to csv.null_values'}"
             )
         return ""
 

@@ -8,6 +8,7 @@ from math import comb, prod
 from typing import TYPE_CHECKING, NamedTuple
 
 from gpupipe.models.fitted.contributions.base import Contributions, Explainer, Method, Scale, as_multiclass
+from gpupipe.random_streams import make_generator
 from gpupipe.units import MIB
 
 if TYPE_CHECKING:
@@ -90,7 +91,7 @@ def sampled_contributions(
     mixtures = Mixtures(predict, background, predict(background), _players(groups, background.shape[1]))
     n_margins, n_players = mixtures.n_margins, mixtures.n_players
     draws = np.tile(np.arange(n_players), (n_permutations * len(background), 1))
-    ranks = np.random.default_rng(seed).permuted(draws, axis=1)
+    ranks = make_generator(seed, "permutations of players").permuted(draws, axis=1)
     is_exact = n_players <= MOST_EXACT_PLAYERS
     n_scores = len(background) << n_players if is_exact else 2 * len(ranks) * (n_players + 1)
     step = max(1, BATCH_BYTES // (8 * n_margins * n_scores))

@@ -19,6 +19,7 @@ from gpupipe.models.fitted.base import class_probability, outputs_of_scores
 from gpupipe.models.neural.embeddings import NEVER
 from gpupipe.models.neural.fitted.onnx_runtime import open_session
 from gpupipe.models.neural.fitted.scorer import Served
+from gpupipe.random_streams import make_generator
 from gpupipe.tasks import CLASSIFICATION, TargetSpec
 
 if TYPE_CHECKING:
@@ -96,7 +97,7 @@ def trial_rows(served: Served) -> Array:
     Numbers are on the edges of bins, inside bins, and far outside the first and last edge. Ids are all ids of a column
     (up to `MOST_ROWS`), and one invalid id on each side.
     """
-    rng = np.random.default_rng(0)
+    rng = make_generator(0, "trial rows")
     cardinalities = served.architecture.cardinalities
     n = min(MOST_ROWS, max(LEAST_ROWS, *(n_ids + 2 for n_ids in cardinalities), 0))
     columns = [rng.choice(values, n) for values in _number_values(served)]

@@ -129,7 +129,7 @@ def test_a_file_without_rows_is_an_error(tmp_path: Path, content: str) -> None:
 
 
 def test_a_row_of_another_length_is_named_with_its_number_and_the_remedy(tmp_path: Path) -> None:
-    with pytest.raises(DataError, match=r"row 3: expected 2 fields, found 3: '3,4,5'") as caught:
+    with pytest.raises(DataError, match=r"line 3: expected 2 fields, found 3: '3,4,5'") as caught:
         read(tmp_path, "a,b\n1,2\n3,4,5\n6,7\n8\n")
     assert "bad_rows: skip" in caught.value.fix
 
@@ -190,13 +190,13 @@ def test_a_tsv_file_is_split_at_tabs(tmp_path: Path) -> None:
 def test_errors_of_csv_files_have_classes_and_attributes(tmp_path: Path) -> None:
     with pytest.raises(FieldCountError) as ragged:
         read(tmp_path, "a,b\n1,2\n3,4,5\n")
-    assert (ragged.value.row, ragged.value.n_fields, ragged.value.n_columns) == (3, 3, 2)
+    assert (ragged.value.line, ragged.value.n_fields, ragged.value.n_columns) == (3, 3, 2)
     with pytest.raises(EncodingError) as undecodable:
         read(tmp_path, "a,b\n1,€\n".encode("cp1252"))
     assert (undecodable.value.encoding, undecodable.value.likely) == ("utf8", "cp1252")
     with pytest.raises(QuoteError) as unclosed:
         read(tmp_path, 'a,b\n1,2\n3,"4\n')
-    assert unclosed.value.row == 3
+    assert unclosed.value.line == 3
 
 
 def test_a_row_longer_than_the_largest_block_has_a_class(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -103,14 +103,14 @@ def test_compressed(tmp_path: Path) -> None:
 
 def test_a_row_of_another_length_has_its_number_and_is_skipped_if_asked(tmp_path: Path) -> None:
     content = " a   b\n" + "1   2\n" * 20_000 + "\n  3    4   5\n" + "6 7\n"
-    with pytest.raises(DataError, match=r"row 20,002: expected 2 fields, found 3: '3 4 5'"):
+    with pytest.raises(DataError, match=r"line 20,002: expected 2 fields, found 3: '3 4 5'"):
         read(tmp_path, content)
     loaded = read(tmp_path, content, bad_rows="skip")
     assert loaded.table.num_rows == 20_001 and "skipped 1" in loaded.notes.lines()[0]
 
 
 def test_a_quote_that_is_never_closed_and_a_field_longer_than_a_block(tmp_path: Path) -> None:
-    with pytest.raises(DataError, match="a quote in row 2 is never closed"):
+    with pytest.raises(DataError, match="a quote in line 2 is never closed"):
         read(tmp_path, 'a b\n1 "x\n2 y\n')
     long = "x " * (3 << 20)
     table = read(tmp_path, f'a  b\n1  y\n2  "{long}"\n', source={"schema": {"b": "text"}}, strip=False).table
