@@ -20,6 +20,7 @@ from gpupipe.typing import Array
 
 MOST_LISTED = 10  # target values listed in a message
 MOST_RELEVANT = 30  # the last one that LightGBM has a gain for; XGBoost has one more
+SingleTask = Literal["regression", "binary", "multiclass"]
 Positives = Mapping[str, Sequence[Label]]
 """Labels of the positive class, by target."""
 
@@ -144,18 +145,43 @@ def _single(target: TargetColumn, positives: Sequence[Label], quantiles: tuple[f
         return _quantile(target, quantiles)
     if positives:
         return _binary(name, positives, _labels(target))
-    if target.column.levels is not None:
-        labels = _labels(target)
-        if len(labels) == 2:
-            note = f"binary: {name} is {labels[1]!r} (positive) or {labels[0]!r}"
-            return Goal("binary", name, labels, note)
-        return Goal("multiclass", name, labels, f"multiclass: {name} has {len(labels)} classes")
-    values = target.values
-    found = np.unique(values[~np.isnan(values)][:10_000])
-    if len(found) <= 2 and len(np.unique(values[~np.isnan(values)])) == 2:
-        low, high = (_plain(v) for v in found)
-        return Goal("binary", name, (low, high), f"binary: {name} is {high} (positive) or {low}")
-    return Goal("regression", name, (), f"regression: {name} is a number")
+    return infer_goal(target)
+
+
+def infer_goal(target: TargetColumn, task: SingleTask | None = None) -> Goal:
+    """Return the goal of a target from its values: levels are classes, and so are two numbers; others are predicted.
+
+    Parameters
+    ----------
+    target : TargetColumn
+    task : {"regression", "binary", "multiclass"}, optional
+        The task, if it is stated: then whole numbers may be classes, and two numbers need not be.
+
+    Raises
+    ------
+    ConfigError
+        If the values contradict `task`.
+    """
+    name, has_levels = target.column.name, target.column.levels is not None
+    if task == "regression" and has_levels:
+        what = f"task: regression needs a numeric target; {name!r} is {target.column.kind}"
+        raise ConfigError(what, fix="pass numbers, or remove task", names=[name])
+    if task == "regression" or (task is None and not has_levels and not _has_two_values(target.values)):
+        return Goal("regression", name, (), f"regression: {name} is a number")
+    labels = _labels(target)
+    if task == "binary" and len(labels) > 2:
+        what = f"task: binary needs a target of 2 classes; {name!r} has {len(labels):,}"
+        raise ConfigError(what, fix="use task: multiclass, or group the classes", names=[name])
+    if len(labels) == 2:
+        low, high = labels
+        shown = (f"{high!r}", f"{low!r}") if has_levels else (f"{high}", f"{low}")
+        return Goal("binary", name, labels, f"binary: {name} is {shown[0]} (positive) or {shown[1]}")
+    return Goal("multiclass", name, labels, f"multiclass: {name} has {len(labels)} classes")
+
+
+def _has_two_values(values: Array) -> bool:
+    values = values[~np.isnan(values)]
+    return len(np.unique(values[:10_000])) <= 2 and len(np.unique(values)) == 2
 
 
 def _quantile(target: TargetColumn, quantiles: tuple[float, ...]) -> Goal:
@@ -304,18 +330,16 @@ def _values(target: TargetColumn, rows: Array, goal: Goal, positives: Sequence[L
         return (values - FIRST_LEVEL).astype(np.float64)  # False is the first level
     if goal.task not in CLASSIFICATION:
         return values.astype(np.float64)
-    wanted = {_text(p) for p in positives} or None
+    wanted, position = {_text(p) for p in positives}, {label: i for i, label in enumerate(goal.labels)}
+
+    def class_of(label: Any) -> float:
+        return float(_text(label) in wanted if wanted else position.get(label, 0))
+
     if column.levels is None:
         found = np.unique(values)
-        codes = [_class_of(_plain(v), goal, wanted) for v in found]
+        codes = [class_of(_plain(v)) for v in found]
         return np.array(codes, np.float64)[np.searchsorted(found, values)]
     lookup = np.zeros(column.n_codes)
     for i, level in enumerate(column.levels):
-        lookup[FIRST_LEVEL + i] = _class_of(level, goal, wanted)
+        lookup[FIRST_LEVEL + i] = class_of(level)
     return lookup[values]
-
-
-def _class_of(label: Any, goal: Goal, wanted: set[str] | None) -> float:
-    if wanted is not None:
-        return float(_text(label) in wanted)
-    return float(goal.labels.index(label)) if label in goal.labels else 0.0

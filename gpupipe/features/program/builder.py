@@ -78,6 +78,7 @@ class ProgramBuilder:
         self.dropped: dict[str, str] = {}
         self.consumed: set[str] = set()
         self.outputs: dict[str, OutputColumn] = {}
+        self._defaults: dict[str, str] = {}  # columns, each with the output that an encoding replaces
         self.notes: list[str] = []
         self.warnings: list[str] = []
         self.n_folds = 0
@@ -207,8 +208,10 @@ class ProgramBuilder:
         may_be_null = bool(np.isnan(values).any())
         return NumericExpr(name, codes.inputs, start, may_be_null=may_be_null, root=codes.root)
 
-    def put(self, column: NumericExpr, op: str, n_codes: int = 0) -> None:
+    def put(self, column: NumericExpr, op: str, n_codes: int = 0, is_default: bool = False) -> None:
         """Add `column` to the matrix, or replace the one of the same name.
+
+        A default, such as the number of a bin, is dropped as soon as a later op encodes the column that it represents.
 
         Raises
         ------
@@ -225,6 +228,10 @@ class ProgramBuilder:
                 fix="rename or drop one of the columns",
                 names=[column.name],
             )
+        if (name := self._defaults.pop(column.represents, column.name)) != column.name:
+            self.outputs.pop(name, None)
+        if is_default:
+            self._defaults[column.represents] = column.name
         self.outputs[column.name] = OutputColumn(column, op, n_codes)
 
     def replace(self, column: NumericExpr, op: str) -> None:
