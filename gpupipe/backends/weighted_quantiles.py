@@ -132,4 +132,4 @@ def weighted_quantiles(
     positions = scale.positions(int(backend.to_host(reached[-1])), shares, method)
     rows = xp.searchsorted(reached, xp.asarray([(p.low, p.high) for p in positions]), side="right")
     ends, sums = (backend.to_host(found).tolist() for found in (values[order[rows]], reached[rows[:, 0]]))
-    return [p.interpolate(*pair, n) for p, pair, n in zip(positions, ends, sums, strict=True)]
+    return [p.interpolate(low, high, n) for p, (low, high), n in zip(positions, ends, sums, strict=True)]

@@ -109,7 +109,7 @@ def _several(targets: Sequence[TargetColumn], positives: Positives) -> Goal:
     goals = [_single(target, positives.get(target.column.name, ())) for target in with_all]
     numbers = [goal for goal in goals if goal.task in REGRESSION]
     if numbers and len(numbers) < len(goals):
-        kinds = "; ".join(goal.note for goal in goals)  # a number with two values has two classes
+        kinds = "; ".join(goal.note for goal in goals)  # two whole numbers are classes
         raise ConfigError(
             f"several targets must be all numbers, or all have classes ({kinds})",
             where="source.target",
@@ -149,13 +149,13 @@ def _single(target: TargetColumn, positives: Sequence[Label], quantiles: tuple[f
 
 
 def infer_goal(target: TargetColumn, task: SingleTask | None = None) -> Goal:
-    """Return the goal of a target from its values: levels are classes, and so are two numbers; others are predicted.
+    """Return the goal of a target: levels and two whole numbers are classes, other numbers are predicted.
 
     Parameters
     ----------
     target : TargetColumn
     task : {"regression", "binary", "multiclass"}, optional
-        The task, if it is stated: then whole numbers may be classes, and two numbers need not be.
+        The task, if it is stated: then more numbers may be classes, and two whole ones need not be.
 
     Raises
     ------
@@ -166,7 +166,7 @@ def infer_goal(target: TargetColumn, task: SingleTask | None = None) -> Goal:
     if task == "regression" and has_levels:
         what = f"task: regression needs a numeric target; {name!r} is {target.column.kind}"
         raise ConfigError(what, fix="pass numbers, or remove task", names=[name])
-    if task == "regression" or (task is None and not has_levels and not _has_two_values(target.values)):
+    if task == "regression" or (task is None and not has_levels and not _are_two_whole_numbers(target.values)):
         return Goal("regression", name, (), f"regression: {name} is a number")
     labels = _labels(target)
     if task == "binary" and len(labels) > 2:
@@ -179,9 +179,12 @@ def infer_goal(target: TargetColumn, task: SingleTask | None = None) -> Goal:
     return Goal("multiclass", name, labels, f"multiclass: {name} has {len(labels)} classes")
 
 
-def _has_two_values(values: Array) -> bool:
+def _are_two_whole_numbers(values: Array) -> bool:
     values = values[~np.isnan(values)]
-    return len(np.unique(values[:10_000])) <= 2 and len(np.unique(values)) == 2
+    if len(np.unique(values[:10_000])) > 2:
+        return False
+    found = np.unique(values)
+    return len(found) == 2 and bool((found == np.rint(found)).all())
 
 
 def _quantile(target: TargetColumn, quantiles: tuple[float, ...]) -> Goal:

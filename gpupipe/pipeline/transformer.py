@@ -15,7 +15,6 @@ from sklearn import get_config
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import (
     _check_feature_names_in,
-    _check_sample_weight,
     check_is_fitted,
     validate_data,
 )
@@ -67,8 +66,8 @@ class FeatureProgram(TransformerMixin, BaseEstimator):  # type: ignore[misc]  # 
     random_state : int, default=0
         Seed of the folds of target encodings.
     task : {"regression", "binary", "multiclass"}, default=None
-        Meaning of the target. By default that of a run: texts, booleans, categories and numbers with two values are
-        classes, other numbers are values to predict. State it for class labels such as 0, 1 and 2.
+        Meaning of the target. By default that of a run: texts, booleans, categories and two whole numbers are classes,
+        other numbers are values to predict. State it for class labels such as 0, 1 and 2.
 
     Attributes
     ----------
@@ -140,7 +139,7 @@ class FeatureProgram(TransformerMixin, BaseEstimator):  # type: ignore[misc]  # 
             If `X` is neither a frame nor an array.
         ValueError
             As in scikit-learn's estimators: if an array is not 2-D, `y` or the weights have another length, `y` has
-            missing values, or a weight is negative.
+            missing values, a weight is negative or not finite, or all weights are 0.
         """
         with self._workers(X) as workers:
             self._fit(X, y, sample_weight, workers)
@@ -238,8 +237,7 @@ class FeatureProgram(TransformerMixin, BaseEstimator):  # type: ignore[misc]  # 
         target = None if y is None else _target(y, table.n_rows, self.task)
         weights, is_used = None, None
         if sample_weight is not None:
-            rows = np.empty((table.n_rows, 1))
-            weights = _check_sample_weight(sample_weight, rows, dtype=np.float64, ensure_non_negative=True)
+            weights = _weights(sample_weight, table.n_rows)
             if not (weights > 0).all():
                 is_used = weights > 0
                 table, weights = table.take(is_used, backend), weights[is_used]
@@ -351,8 +349,27 @@ def _target(y: Any, n_rows: int, task: SingleTask | None) -> Target:
     target = TargetColumn.of(encode(arrow, host, declared), "y", host)
     if not (is_known := all_known([target])).all():
         row = int(np.argmin(is_known))
-        raise ValueError(f"y contains {np.count_nonzero(~is_known):,} missing values (NaN), the first in row {row}")
+        count = np.count_nonzero(~is_known)
+        raise ValueError(f"y contains {count:,} missing values (NaN), the first in row {row}; rows are counted from 0")
     goal = infer_goal(target, task)
     codes = target_values([target], np.arange(n_rows), goal, {})
     assert codes is not None
     return feature_target(codes, goal)
+
+
+def _weights(sample_weight: Any, n_rows: int) -> Array:
+    """Return the weights of the rows, float64."""
+    weights = np.asarray(sample_weight, np.float64)
+    if weights.ndim == 0:
+        weights = np.full(n_rows, weights)
+    if weights.shape != (n_rows,):
+        raise ValueError(f"sample_weight: expected shape ({n_rows},), a weight for each row; got {weights.shape}")
+    if not (is_valid := np.isfinite(weights) & (weights >= 0)).all():
+        row = int(np.argmin(is_valid))
+        raise ValueError(
+            f"sample_weight: expected numbers from 0; found {weights[row]:g} in row {row}; rows are counted from 0. "
+            "A weight of 0 drops a row"
+        )
+    if not weights.any():
+        raise ValueError("sample_weight: all weights are zero; give at least one row a positive weight")
+    return weights

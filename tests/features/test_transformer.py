@@ -214,13 +214,17 @@ def test_a_target_that_contradicts_the_task_is_refused(people, y: Any, task: Any
         FeatureProgram([{"target_encode": "plan"}], task=task).fit(people[["plan"]], y)
 
 
-@pytest.mark.parametrize("y", [[3, 5, 5, 9] * 100, [0, 1] * 200, ["a", "b", "b", "c"] * 100, [True, False] * 200])
+@pytest.mark.parametrize(
+    "y", [[3, 5, 5, 9] * 100, [0, 1] * 200, [10.5, 11.5] * 200, ["a", "b", "b", "c"] * 100, [True, False] * 200]
+)
 def test_the_target_is_that_of_a_run(people, y: Any) -> None:
     ops = [{"target_encode": "plan"}]
     program = FeatureProgram(ops).fit(people[["plan"]], y)
     pipe = gp.Pipeline(people[["plan"]].assign(y=y), target="y", features=ops)
     X, _ = pipe.features(view="codes")
-    assert program.transform(people[["plan"]]).shape == X.shape
+    found = program.transform(people[["plan"]])
+    assert found.shape == X.shape
+    np.testing.assert_allclose(found.mean(axis=0), X.mean(axis=0), rtol=0.02)
 
 
 def test_each_of_several_targets_has_its_columns(people, target) -> None:
@@ -255,8 +259,32 @@ def test_rows_count_by_their_weight(people, target) -> None:
     assert (training[weight > 0] != weighted.transform(people)[weight > 0]).any()  # cross-fitted
     frame = FeatureProgram(ops).set_output(transform="polars").fit_transform(people, target, sample_weight=weight)
     np.testing.assert_array_equal(frame.to_numpy(), training)
-    with pytest.raises(ValueError, match="Negative values"):
-        FeatureProgram(ops).fit(people, target, sample_weight=weight - 1.0)
+
+
+@pytest.mark.parametrize(
+    ("weight", "message"),
+    [
+        ([1.0] * 399 + [-1.0], "expected numbers from 0; found -1 in row 399; rows are counted from 0"),
+        ([1.0, np.nan] * 200, "found nan in row 1"),
+        ([np.inf] * 400, "found inf in row 0"),
+        ([0.0] * 400, "all weights are zero; give at least one row"),
+        ([1.0] * 399, r"expected shape \(400,\).*got \(399,\)"),
+    ],
+)
+def test_weights_that_are_not_numbers_from_0_are_refused_with_the_row(people, weight: Any, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        FeatureProgram([{"min_max": "income"}]).fit(people, sample_weight=weight)
+
+
+def test_levels_and_nulls_of_rows_with_weight_0_are_absent() -> None:
+    rows = pd.DataFrame({"c": ["a", "b", "only"] * 10, "x": [1.0, 2.0, np.nan] * 10, "day": pd.Timestamp("2024-03-01")})
+    rows.loc[rows.c == "only", "day"] = pd.Timestamp("1999-12-31 23:59")
+    weight = np.where(rows.c == "only", 0.0, 1.0)
+    for view in ("dense", "codes"):
+        weighted = FeatureProgram(view=view).fit(rows, sample_weight=weight)
+        without = FeatureProgram(view=view).fit(rows[weight > 0])
+        assert weighted.get_feature_names_out().tolist() == without.get_feature_names_out().tolist()
+        np.testing.assert_array_equal(weighted.transform(rows), without.transform(rows))
 
 
 def test_it_works_in_a_pipeline_and_in_a_grid_search(people, target) -> None:

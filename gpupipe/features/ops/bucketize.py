@@ -91,7 +91,7 @@ class Bucketize(InPlaceOp[NumericExpr]):
             codes = codes.with_null_as(3 + find_bin(column.transforms[0].params[0], edges))
         builder.change(codes)
         ordinal = [NAN, NAN, NAN, *map(float, range(len(labels)))]
-        builder.put(builder.look_up(codes, ordinal, column.name), "bucketize", is_default=True)
+        builder.put_default(codes, ordinal, "bucketize")
 
 
 def deduplicate_edges(edges: list[float]) -> list[float]:

@@ -75,6 +75,15 @@ def test_a_later_encoding_replaces_the_number_of_the_bin(fit, view: str, later: 
     assert [name for name in made.names if name != "other"] == alone.get("categorify" if ids else later, hot)
 
 
+def test_an_imputed_bin_has_the_number_of_its_level(fit) -> None:
+    ops = [
+        {"bucketize": {"columns": "x", "edges": [2.5]}},
+        {"impute": {"columns": "x", "strategy": "most_frequent", "indicator": True}},
+    ]
+    made = fit({"x": [1.0, 3.0, 4.0, NULL]}, ops, view="codes").training
+    assert made.to_dict("list") == {"x": [0.0, 1.0, 1.0, 1.0], "x_missing": [0.0, 0.0, 0.0, 1.0]}
+
+
 def test_nulls_fall_into_the_bin_of_the_imputed_value(fit) -> None:
     x = np.array([0.1, 0.2, 0.3, 0.4, 0.5, NULL])
     bins = {"bucketize": {"columns": "x", "bins": 4, "strategy": "uniform"}}

@@ -20,7 +20,7 @@ from tests.examples import examples
 def assign(n_rows: int, n_folds: int, seed: int = 0, target: Target | None = None, n_threads: int = 2) -> np.ndarray:
     backend = choose("cpu")
     backend.n_threads = n_threads
-    fold = assign_folds(n_rows, n_folds, seed, target, backend)
+    fold: np.ndarray = assign_folds(n_rows, n_folds, seed, target, backend)
     assert fold.dtype == np.int8 and fold.shape == (n_rows,)
     return fold
 
