@@ -158,7 +158,8 @@ def fit_conformal(
     output : array of float64, shape (n,) or (n, k)
         Their predicted values, quantiles or probabilities; on the host.
     sample_weight : array of float64, shape (n,), optional
-        Weight of each row in the coverage.
+        Weight of each row in the coverage: a row with weight 2 counts as two rows. If the smallest weight is less than
+        1, it is the weight of one row.
     ends : tuple of two int, optional
         Quantiles: see `Conformal`.
 
@@ -178,7 +179,6 @@ def fit_conformal(
 
     n_rows = len(y)
     require_rows(level, n_rows)
-    rank = _rank(level, n_rows)
     scores: Array
     if y.dtype.kind == "i":
         scores = set_scores(output)[np.arange(n_rows), y]
@@ -187,8 +187,9 @@ def fit_conformal(
     else:
         scores = np.maximum(output[:, ends[0]] - y, y - output[:, ends[1]])
     order = np.argsort(scores, kind="stable")
-    mass = np.arange(1.0, n_rows + 1) if sample_weight is None else np.cumsum(sample_weight[order])
-    at = int(np.searchsorted(mass, mass[-1] * (rank / n_rows) * (1 - 1e-12)))
+    weight = np.ones(n_rows) if sample_weight is None else sample_weight
+    mass = np.cumsum(weight[order]) / min(1.0, weight.min())
+    at = int(np.searchsorted(mass, min(_rank(level, mass[-1]), mass[-1]) * (1 - 1e-12)))
     return Conformal(level, float(scores[order[at]]), ends)
 
 
@@ -203,6 +204,6 @@ def require_rows(level: float, n_rows: int) -> None:
         )
 
 
-def _rank(level: float, n_rows: int) -> int:
+def _rank(level: float, n_rows: float) -> int:
     """Return the rank, from 1, of the score that `level` of new rows do not exceed, among `n_rows` and the new one."""
     return math.ceil(round((n_rows + 1) * level, 9))

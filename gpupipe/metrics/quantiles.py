@@ -75,7 +75,8 @@ def constant_losses(rows: QuantilePredictions) -> list[float]:
     """Return the pinball loss of each level for the best constant, the quantile of the true values."""
     xp, weight = rows.backend.xp, rows.sample_weight
     weight = xp.ones(len(rows.y_true)) if weight is None else weight
-    best = weighted_quantiles(rows.y_true, weight, rows.levels, rows.backend)
+    # Unlike interpolated quantiles, these minimize the loss.
+    best = weighted_quantiles(rows.y_true, weight, rows.levels, rows.backend, "averaged_inverted_cdf")
     return [rows.loss(level, rows.y_true - value) for level, value in zip(rows.levels, best, strict=True)]
 
 

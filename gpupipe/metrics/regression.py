@@ -39,7 +39,7 @@ def mae(rows: ValuePredictions) -> float:
 def median_ae(rows: ValuePredictions) -> float:
     """Median absolute error, in units of the target."""
     if rows.sample_weight is not None:
-        return weighted_quantiles(abs(rows.error), rows.sample_weight, [0.5], rows.backend)[0]
+        return weighted_quantiles(abs(rows.error), rows.sample_weight, [0.5], rows.backend, "averaged_inverted_cdf")[0]
     return float(rows.backend.to_host(rows.backend.xp.median(abs(rows.error))))
 
 

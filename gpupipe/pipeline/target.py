@@ -21,6 +21,7 @@ from gpupipe.typing import Array
 
 MOST_LISTED = 10  # target values listed in a message
 MOST_RELEVANT = 30  # the last one that LightGBM has a gain for; XGBoost has one more
+SingleTask = Literal["regression", "binary", "multiclass"]
 Positives = Mapping[str, Sequence[Label]]
 """Labels of the positive class, by target."""
 
@@ -111,7 +112,7 @@ def _several(targets: Sequence[TargetColumn], positives: Positives) -> Goal:
     goals = [_single(target, positives.get(target.column.name, ())) for target in with_all]
     numbers = [goal for goal in goals if goal.task in REGRESSION]
     if numbers and len(numbers) < len(goals):
-        kinds = "; ".join(goal.note for goal in goals)  # a number with two values has two classes
+        kinds = "; ".join(goal.note for goal in goals)  # two whole numbers are classes
         raise ConfigError(
             f"several targets must be all numbers, or all have classes ({kinds})",
             where="source.target",
@@ -147,18 +148,46 @@ def _single(target: TargetColumn, positives: Sequence[Label], quantiles: tuple[f
         return _quantile(target, quantiles)
     if positives:
         return _binary(name, positives, _labels(target))
-    if target.column.levels is not None:
-        labels = _labels(target)
-        if len(labels) == 2:
-            note = f"binary: {name} is {labels[1]!r} (positive) or {labels[0]!r}"
-            return Goal("binary", name, labels, note)
-        return Goal("multiclass", name, labels, f"multiclass: {name} has {len(labels)} classes")
-    values = target.values
-    found = np.unique(values[~np.isnan(values)][:10_000])
-    if len(found) <= 2 and len(np.unique(values[~np.isnan(values)])) == 2:
-        low, high = (_plain(v) for v in found)
-        return Goal("binary", name, (low, high), f"binary: {name} is {high} (positive) or {low}")
-    return Goal("regression", name, (), f"regression: {name} is a number")
+    return infer_goal(target)
+
+
+def infer_goal(target: TargetColumn, task: SingleTask | None = None) -> Goal:
+    """Return the goal of a target: levels and two whole numbers are classes, other numbers are predicted.
+
+    Parameters
+    ----------
+    target : TargetColumn
+    task : {"regression", "binary", "multiclass"}, optional
+        The task, if it is stated: then more numbers may be classes, and two whole ones need not be.
+
+    Raises
+    ------
+    ConfigError
+        If the values contradict `task`.
+    """
+    name, has_levels = target.column.name, target.column.levels is not None
+    if task == "regression" and has_levels:
+        what = f"task: regression needs a numeric target; {name!r} is {target.column.kind}"
+        raise ConfigError(what, fix="pass numbers, or remove task", names=[name])
+    if task == "regression" or (task is None and not has_levels and not _are_two_whole_numbers(target.values)):
+        return Goal("regression", name, (), f"regression: {name} is a number")
+    labels = _labels(target)
+    if task == "binary" and len(labels) > 2:
+        what = f"task: binary needs a target of 2 classes; {name!r} has {len(labels):,}"
+        raise ConfigError(what, fix="use task: multiclass, or group the classes", names=[name])
+    if len(labels) == 2:
+        low, high = labels
+        shown = (f"{high!r}", f"{low!r}") if has_levels else (f"{high}", f"{low}")
+        return Goal("binary", name, labels, f"binary: {name} is {shown[0]} (positive) or {shown[1]}")
+    return Goal("multiclass", name, labels, f"multiclass: {name} has {len(labels)} classes")
+
+
+def _are_two_whole_numbers(values: Array) -> bool:
+    values = values[~np.isnan(values)]
+    if len(np.unique(values[:10_000])) > 2:
+        return False
+    found = np.unique(values)
+    return len(found) == 2 and bool((found == np.rint(found)).all())
 
 
 def _quantile(target: TargetColumn, quantiles: tuple[float, ...]) -> Goal:
@@ -307,18 +336,16 @@ def _values(target: TargetColumn, rows: Array, goal: Goal, positives: Sequence[L
         return (values - FIRST_LEVEL).astype(np.float64)  # False is the first level
     if goal.task not in CLASSIFICATION:
         return values.astype(np.float64)
-    wanted = {_text(p) for p in positives} or None
+    wanted, position = {_text(p) for p in positives}, {label: i for i, label in enumerate(goal.labels)}
+
+    def class_of(label: Any) -> float:
+        return float(_text(label) in wanted if wanted else position.get(label, 0))
+
     if column.levels is None:
         found = np.unique(values)
-        codes = [_class_of(_plain(v), goal, wanted) for v in found]
+        codes = [class_of(_plain(v)) for v in found]
         return np.array(codes, np.float64)[np.searchsorted(found, values)]
     lookup = np.zeros(column.n_codes)
     for i, level in enumerate(column.levels):
-        lookup[FIRST_LEVEL + i] = _class_of(level, goal, wanted)
+        lookup[FIRST_LEVEL + i] = class_of(level)
     return lookup[values]
-
-
-def _class_of(label: Any, goal: Goal, wanted: set[str] | None) -> float:
-    if wanted is not None:
-        return float(_text(label) in wanted)
-    return float(goal.labels.index(label)) if label in goal.labels else 0.0

@@ -13,10 +13,8 @@ import numpy as np
 import pyarrow as pa
 from sklearn import get_config
 from sklearn.base import BaseEstimator, TransformerMixin
-from sklearn.utils.multiclass import type_of_target
 from sklearn.utils.validation import (
     _check_feature_names_in,
-    _check_sample_weight,
     check_is_fitted,
     validate_data,
 )
@@ -34,6 +32,8 @@ from gpupipe.features.program.target import Target
 from gpupipe.features.statistics.training import make_statistics
 from gpupipe.io.dask_table import DaskTable
 from gpupipe.io.in_memory import type_name
+from gpupipe.pipeline.target import SingleTask, TargetColumn, all_known, infer_goal, target_values
+from gpupipe.pipeline.training import feature_target
 from gpupipe.table.blocks import EncodedTable
 from gpupipe.table.encode import encode
 from gpupipe.table.frames import frame_to_arrow, is_dask_frame, is_frame
@@ -65,6 +65,9 @@ class FeatureProgram(TransformerMixin, BaseEstimator):  # type: ignore[misc]  # 
         Device to compute on. The matrix is a NumPy array; with "gpu" it is a CuPy array.
     random_state : int, default=0
         Seed of the folds of target encodings.
+    task : {"regression", "binary", "multiclass"}, default=None
+        Meaning of the target. By default that of a run: texts, booleans, categories and two whole numbers are classes,
+        other numbers are values to predict. State it for class labels such as 0, 1 and 2.
 
     Attributes
     ----------
@@ -97,12 +100,14 @@ class FeatureProgram(TransformerMixin, BaseEstimator):  # type: ignore[misc]  # 
         schema: Mapping[str, str | Mapping[str, str]] | None = None,
         device: str = "auto",
         random_state: int = 0,
+        task: SingleTask | None = None,
     ) -> None:
         self.ops = ops
         self.view = view
         self.schema = schema
         self.device = device
         self.random_state = random_state
+        self.task = task
 
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
         """Fit the ops to `X`.
@@ -114,7 +119,7 @@ class FeatureProgram(TransformerMixin, BaseEstimator):  # type: ignore[misc]  # 
             of sequences. A Dask DataFrame is read where its partitions are, by the workers of Dask's current client;
             `y` and the weights may then be its columns.
         y : array, shape (n_rows,), or (n_rows, n_targets) for several targets, optional
-            Class labels or numbers; required by target encodings.
+            Class labels or numbers, see `task`; required by target encodings.
         sample_weight : array, shape (n_rows,), optional
             Weight of each row in statistics, from 0: a row with weight 2 counts as two equal rows, one with weight 0 as
             none.
@@ -126,14 +131,15 @@ class FeatureProgram(TransformerMixin, BaseEstimator):  # type: ignore[misc]  # 
         Raises
         ------
         ConfigError
-            If a parameter is invalid (all errors in `ops` at once), or an op does not fit the columns.
+            If a parameter is invalid (all errors in `ops` at once), an op does not fit the columns, or `y` contradicts
+            `task`.
         SchemaError
             If a column contradicts `schema`.
         DataError
             If `X` is neither a frame nor an array.
         ValueError
-            As in scikit-learn's estimators: if an array is not 2-D, `y` or the weights have another length, or a weight
-            is negative.
+            As in scikit-learn's estimators: if an array is not 2-D, `y` or the weights have another length, `y` has
+            missing values, a weight is negative or not finite, or all weights are 0.
         """
         with self._workers(X) as workers:
             self._fit(X, y, sample_weight, workers)
@@ -206,6 +212,10 @@ class FeatureProgram(TransformerMixin, BaseEstimator):  # type: ignore[misc]  # 
             views = ", ".join(map(repr, get_args(View)))
             hint = did_you_mean(str(self.view), get_args(View))
             raise ConfigError(f"view: expected one of {views}; got {self.view!r}", fix=hint)
+        if self.task not in (None, *get_args(SingleTask)):
+            tasks = ", ".join(map(repr, get_args(SingleTask)))
+            hint = did_you_mean(str(self.task), get_args(SingleTask))
+            raise ConfigError(f"task: expected None or one of {tasks}; got {self.task!r}", fix=hint)
         ops = [] if self.ops is None else list(parse_ops(self.ops))
         declared = _declared(self.schema)
         backend = choose("cpu" if workers else self.device)
@@ -224,10 +234,10 @@ class FeatureProgram(TransformerMixin, BaseEstimator):  # type: ignore[misc]  # 
             main = HistoryRows.of_arrow(table, arrow, "the table")
             table, derivation = derive(derived, DerivationSources(main, {}, backend))
             table = table.select(table.schema.without(key_columns(ops)))
-        target, weights, is_used = None if y is None else _target(y, table.n_rows), None, None
+        target = None if y is None else _target(y, table.n_rows, self.task)
+        weights, is_used = None, None
         if sample_weight is not None:
-            rows = np.empty((table.n_rows, 1))
-            weights = _check_sample_weight(sample_weight, rows, dtype=np.float64, ensure_non_negative=True)
+            weights = _weights(sample_weight, table.n_rows)
             if not (weights > 0).all():
                 is_used = weights > 0
                 table, weights = table.take(is_used, backend), weights[is_used]
@@ -320,7 +330,8 @@ def _declared(schema: Any) -> dict[str, DeclaredColumn]:
     return found
 
 
-def _target(y: Any, n_rows: int) -> Target:
+def _target(y: Any, n_rows: int, task: SingleTask | None) -> Target:
+    """Return the target, or several ones, by the rules of a run: see `infer_goal`."""
     from sklearn.utils.validation import check_consistent_length, column_or_1d
 
     check_consistent_length(y, np.empty(n_rows))
@@ -328,10 +339,37 @@ def _target(y: Any, n_rows: int) -> Target:
     if values.ndim == 2 and values.shape[1] > 1:
         names = map(str, getattr(values, "columns", [f"y{i}" for i in range(values.shape[1])]))
         columns = [values.iloc[:, i] if hasattr(values, "iloc") else values[:, i] for i in range(values.shape[1])]
-        found = [replace(_target(column, n_rows), name=name) for column, name in zip(columns, names, strict=True)]
+        found = [replace(_target(column, n_rows, task), name=name) for column, name in zip(columns, names, strict=True)]
         return replace(found[0], others=tuple(found[1:]))
-    y = column_or_1d(y)
-    if type_of_target(y) in ("binary", "multiclass"):
-        classes, codes = np.unique(y, return_inverse=True)
-        return Target(codes.astype(np.float64), len(classes))
-    return Target(np.asarray(y, np.float64), 0)
+    arrow = frame_to_arrow({"y": values if values.ndim == 1 else column_or_1d(values)})
+    is_coded = pa.types.is_dictionary(arrow.schema[0].type)
+    is_text = pa.types.is_string(arrow.schema[0].type) or pa.types.is_large_string(arrow.schema[0].type)
+    declared = {"y": declare("categorical")} if is_coded or is_text else {}
+    host = choose("cpu")
+    target = TargetColumn.of(encode(arrow, host, declared), "y", host)
+    if not (is_known := all_known([target])).all():
+        row = int(np.argmin(is_known))
+        count = np.count_nonzero(~is_known)
+        raise ValueError(f"y contains {count:,} missing values (NaN), the first in row {row}; rows are counted from 0")
+    goal = infer_goal(target, task)
+    codes = target_values([target], np.arange(n_rows), goal, {})
+    assert codes is not None
+    return feature_target(codes, goal)
+
+
+def _weights(sample_weight: Any, n_rows: int) -> Array:
+    """Return the weights of the rows, float64."""
+    weights = np.asarray(sample_weight, np.float64)
+    if weights.ndim == 0:
+        weights = np.full(n_rows, weights)
+    if weights.shape != (n_rows,):
+        raise ValueError(f"sample_weight: expected shape ({n_rows},), a weight for each row; got {weights.shape}")
+    if not (is_valid := np.isfinite(weights) & (weights >= 0)).all():
+        row = int(np.argmin(is_valid))
+        raise ValueError(
+            f"sample_weight: expected numbers from 0; found {weights[row]:g} in row {row}; rows are counted from 0. "
+            "A weight of 0 drops a row"
+        )
+    if not weights.any():
+        raise ValueError("sample_weight: all weights are zero; give at least one row a positive weight")
+    return weights

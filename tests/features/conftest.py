@@ -38,8 +38,8 @@ class Fit:
     frame : pandas.DataFrame, pyarrow.Table, or mapping of str to values
     ops : sequence of single-key mappings
         As in a configuration.
-    y : array, optional
-        Whole numbers are class codes, floats are numbers to predict.
+    y : array or Target, optional
+        Whole numbers are class codes, floats are numbers to predict; or a `Target`.
     view : {"dense", "codes"}
     schema : mapping of str to str, optional
     seed : int
@@ -99,8 +99,8 @@ class Fit:
 
     @staticmethod
     def _target(y: Any) -> Target | None:
-        if y is None:
-            return None
+        if y is None or isinstance(y, Target):
+            return y
         values = np.asarray(y)
         n_classes = 0 if values.dtype.kind == "f" else max(2, int(values.max()) + 1)
         return Target(values.astype(np.float64), n_classes)

@@ -14,8 +14,9 @@ from sklearn.base import clone
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import GridSearchCV, cross_val_score
 from sklearn.pipeline import make_pipeline
-from sklearn.utils.estimator_checks import parametrize_with_checks
+from sklearn.utils.estimator_checks import check_sample_weight_equivalence_on_dense_data, parametrize_with_checks
 
+import gpupipe as gp
 from gpupipe.errors import ConfigError, DataError, SchemaError
 from gpupipe.pipeline.transformer import FeatureProgram
 
@@ -30,6 +31,40 @@ from gpupipe.pipeline.transformer import FeatureProgram
 )
 def test_it_passes_the_checks_of_scikit_learn(estimator, check) -> None:
     check(estimator)
+
+
+BINS = {"bucketize": {"columns": "@numeric", "bins": 3}}
+NUMBERS = {"columns": "@numeric"}
+
+
+@pytest.mark.parametrize(
+    "ops",
+    [
+        [{"auto": "@all"}],
+        *([{"impute": NUMBERS | {"strategy": strategy}}] for strategy in ("median", "mean", "most_frequent")),
+        [{"standardize": "@numeric"}],
+        [{"min_max": "@numeric"}],
+        [{"robust_scale": NUMBERS | {"quantiles": [0.1, 0.7]}}],
+        [{"log1p": "@numeric"}],
+        [{"yeo_johnson": "@numeric"}],
+        [{"clip": NUMBERS | {"quantiles": [0.05, 0.9]}}],
+        [BINS],
+        [{"bucketize": NUMBERS | {"bins": 4, "strategy": "uniform"}}],
+        [BINS, {"encode": {"columns": "@categorical", "max_one_hot": 2}}],
+        [BINS, {"one_hot": {"columns": "@categorical", "max_categories": 2}}],
+        [BINS, {"one_hot": {"columns": "@categorical", "min_frequency": 9}}],
+        [BINS, {"categorify": {"columns": "@categorical", "max_categories": 2}}],
+        [BINS, {"frequency_encode": "@categorical"}],
+        [BINS, {"target_encode": {"columns": "@categorical", "smoothing": 2}}],
+        [BINS, {"impute": {"columns": "@categorical", "strategy": "most_frequent"}}],
+        [{"polynomial": "@numeric"}],
+    ],
+    ids=lambda ops: "-".join(name for op in ops for name in op),
+)
+def test_integer_weights_are_repeated_rows_for_each_op(ops) -> None:
+    """By scikit-learn's check, which drops rows with weight 0."""
+    for view in ("codes", "dense"):
+        check_sample_weight_equivalence_on_dense_data("FeatureProgram", FeatureProgram(ops, view=view))
 
 
 @pytest.fixture
@@ -122,13 +157,74 @@ def test_random_state_decides_the_folds(people, target) -> None:
         (np.tile(["no", "yes"], 200), 1),
         (np.tile([True, False], 200), 1),
         (pd.Series(["a", "b", "c", "d"] * 100), 4),
+        (pd.Series([7, 8, 9, 9] * 100, dtype="category"), 3),
+        (pl.Series(["a", "b", "c", "d"] * 100), 4),
+        (["a"] * 400, 1),
+        ([0] * 400, 1),
+        (np.tile([3.5, 7.0], 200), 1),
         (np.linspace(0, 1.5, 400), 1),
+        (np.tile([0.5, 1.5, 2.5, 3.5], 100), 1),
+        (np.random.default_rng(0).integers(300, 19_000, 400), 1),
+        (np.random.default_rng(0).poisson(1.0, 400)[:, None], 1),
     ],
 )
 def test_labels_of_any_type_and_numbers_are_targets(people, y, columns: int) -> None:
     got = FeatureProgram([{"target_encode": "plan"}]).fit(people[["plan"]], y)
     assert len(got.get_feature_names_out()) == columns
     assert np.isfinite(got.transform(people[["plan"]])).all()
+
+
+@pytest.mark.parametrize(
+    ("y", "task", "columns"),
+    [
+        (np.arange(400) % 3, "multiclass", 3),
+        (np.arange(400) % 3 + 0.5, "multiclass", 3),
+        (np.arange(400) % 2, "binary", 1),
+        (["a"] * 400, "binary", 1),
+        (np.arange(400) % 2 + 5, "regression", 1),
+        ((np.arange(800) % 3).reshape(400, 2), "multiclass", 6),
+        ((np.arange(800) % 3).reshape(400, 2), "regression", 2),
+    ],
+)
+def test_the_task_can_be_stated(people, y: Any, task: Any, columns: int) -> None:
+    program = clone(FeatureProgram([{"target_encode": "plan"}])).set_params(task=task)
+    assert program.get_params()["task"] == task
+    found = program.fit(people[["plan"]], y).transform(people[["plan"]])
+    assert found.shape == (400, columns)
+    if task == "regression":
+        low, high = np.min(y), np.max(y)
+        assert (found > low).all() and (found < high).all() and found.mean() == pytest.approx(np.mean(y), abs=0.1)
+    if columns == 3:
+        np.testing.assert_allclose(found.sum(axis=1), 1, rtol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("y", "task", "error", "message"),
+    [
+        (np.arange(400) % 3, "binary", ConfigError, "task: binary needs a target of 2 classes; 'y' has 3"),
+        (["a", "b"] * 200, "regression", ConfigError, "task: regression needs a numeric target; 'y' is categorical"),
+        (np.arange(400), "multiclas", ConfigError, "task: expected None or one of .*did you mean 'multiclass'"),
+        ([1.0, np.nan] * 200, None, ValueError, "y contains 200 missing values .*first in row 1"),
+        (["a", None] * 200, None, ValueError, "y contains 200 missing values"),
+        (pd.date_range("2020-01-01", periods=400), None, SchemaError, "'y' is datetime"),
+    ],
+)
+def test_a_target_that_contradicts_the_task_is_refused(people, y: Any, task: Any, error: Any, message: str) -> None:
+    with pytest.raises(error, match=f"(?s){message}"):
+        FeatureProgram([{"target_encode": "plan"}], task=task).fit(people[["plan"]], y)
+
+
+@pytest.mark.parametrize(
+    "y", [[3, 5, 5, 9] * 100, [0, 1] * 200, [10.5, 11.5] * 200, ["a", "b", "b", "c"] * 100, [True, False] * 200]
+)
+def test_the_target_is_that_of_a_run(people, y: Any) -> None:
+    ops = [{"target_encode": "plan"}]
+    program = FeatureProgram(ops).fit(people[["plan"]], y)
+    pipe = gp.Pipeline(people[["plan"]].assign(y=y), target="y", features=ops)
+    X, _ = pipe.features(view="codes")
+    found = program.transform(people[["plan"]])
+    assert found.shape == X.shape
+    np.testing.assert_allclose(found.mean(axis=0), X.mean(axis=0), rtol=0.02)
 
 
 def test_each_of_several_targets_has_its_columns(people, target) -> None:
@@ -163,8 +259,32 @@ def test_rows_count_by_their_weight(people, target) -> None:
     assert (training[weight > 0] != weighted.transform(people)[weight > 0]).any()  # cross-fitted
     frame = FeatureProgram(ops).set_output(transform="polars").fit_transform(people, target, sample_weight=weight)
     np.testing.assert_array_equal(frame.to_numpy(), training)
-    with pytest.raises(ValueError, match="Negative values"):
-        FeatureProgram(ops).fit(people, target, sample_weight=weight - 1.0)
+
+
+@pytest.mark.parametrize(
+    ("weight", "message"),
+    [
+        ([1.0] * 399 + [-1.0], "expected numbers from 0; found -1 in row 399; rows are counted from 0"),
+        ([1.0, np.nan] * 200, "found nan in row 1"),
+        ([np.inf] * 400, "found inf in row 0"),
+        ([0.0] * 400, "all weights are zero; give at least one row"),
+        ([1.0] * 399, r"expected shape \(400,\).*got \(399,\)"),
+    ],
+)
+def test_weights_that_are_not_numbers_from_0_are_refused_with_the_row(people, weight: Any, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        FeatureProgram([{"min_max": "income"}]).fit(people, sample_weight=weight)
+
+
+def test_levels_and_nulls_of_rows_with_weight_0_are_absent() -> None:
+    rows = pd.DataFrame({"c": ["a", "b", "only"] * 10, "x": [1.0, 2.0, np.nan] * 10, "day": pd.Timestamp("2024-03-01")})
+    rows.loc[rows.c == "only", "day"] = pd.Timestamp("1999-12-31 23:59")
+    weight = np.where(rows.c == "only", 0.0, 1.0)
+    for view in ("dense", "codes"):
+        weighted = FeatureProgram(view=view).fit(rows, sample_weight=weight)
+        without = FeatureProgram(view=view).fit(rows[weight > 0])
+        assert weighted.get_feature_names_out().tolist() == without.get_feature_names_out().tolist()
+        np.testing.assert_array_equal(weighted.transform(rows), without.transform(rows))
 
 
 def test_it_works_in_a_pipeline_and_in_a_grid_search(people, target) -> None:

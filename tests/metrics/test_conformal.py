@@ -106,6 +106,18 @@ def test_scores_are_sums_of_more_probable_classes_and_a_part_of_the_class(n_clas
     np.testing.assert_array_equal(set_scores(probability[::-1])[::-1], set_scores(probability))
 
 
+@pytest.mark.parametrize("level", [0.5, 0.8, 0.9])
+def test_whole_weights_are_repeated_rows(level: float) -> None:
+    rng = np.random.default_rng(3)
+    for n in range(9, 60):
+        y, weight = rng.normal(size=n), rng.integers(1, 5, n)
+        repeated = fit_conformal(level, y.repeat(weight), np.zeros(weight.sum()))
+        assert fit_conformal(level, y, np.zeros(n), weight.astype(float)) == repeated
+        plain = fit_conformal(level, y, np.zeros(n))
+        assert plain == fit_conformal(level, y, np.zeros(n), np.ones(n))
+        assert plain == fit_conformal(level, y, np.zeros(n), np.full(n, 0.3))
+
+
 def test_weights_choose_the_weighted_quantile() -> None:
     rng = np.random.default_rng(0)
     y, weight = rng.normal(size=5_000), rng.choice([1.0, 20.0], 5_000)

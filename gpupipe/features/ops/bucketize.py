@@ -21,11 +21,12 @@ class Bucketize(InPlaceOp[NumericExpr]):
     """Cut numbers into bins, by given edges, into equal widths, or into equal shares of the training rows.
 
     A bin includes its left edge and excludes its right one; the first and the last bin are open. Nulls belong to no bin
-    and stay null. Row weights (``source.weight``) count in equal shares, not in equal widths.
+    and stay null. Row weights (``source.weight``) count in equal shares; equal widths do not depend on them.
 
     Output: the column becomes categorical, with levels such as ``[18, 65)``, for a later one_hot, target_encode or
     cross. If no later op encodes it, its column in the matrix is the number of the bin from 0, float32. Replaces each
-    selected column, or adds one with ``as``. Equal quantiles share one edge, so there may be fewer bins than requested.
+    selected column, or adds one with ``as``. Equal quantiles share one edge, and none is at the minimum, so there may
+    be fewer bins than requested; the first bin includes the minimum.
 
     Examples:
         >>> import pandas as pd
@@ -71,13 +72,14 @@ class Bucketize(InPlaceOp[NumericExpr]):
         if self.edges is not None:
             return [{"edges": self.edges} for _ in columns]
         assert self.bins is not None  # the validator requires edges or bins
-        shares = [i / self.bins for i in range(1, self.bins)]
+        shares = [i / self.bins for i in range(self.bins)]
         if self.strategy == "quantile":
             found = statistics.quantiles(columns, shares)
         else:
             extremes = statistics.extremes(columns)
             found = [[low + share * (high - low) for share in shares] for low, high in extremes]
-        return [{"edges": deduplicate_edges(edges)} for edges in found]
+        # An edge at the minimum, as of a column with many equal smallest values, would make the first bin empty.
+        return [{"edges": deduplicate_edges(edges)[1:]} for edges in found]
 
     def emit(self, column: NumericExpr, state: State, builder: ProgramBuilder) -> None:
         edges = state["edges"]
@@ -89,7 +91,7 @@ class Bucketize(InPlaceOp[NumericExpr]):
             codes = codes.with_null_as(3 + find_bin(column.transforms[0].params[0], edges))
         builder.change(codes)
         ordinal = [NAN, NAN, NAN, *map(float, range(len(labels)))]
-        builder.put(builder.look_up(codes, ordinal, column.name), "bucketize")
+        builder.put_default(codes, ordinal, "bucketize")
 
 
 def deduplicate_edges(edges: list[float]) -> list[float]:

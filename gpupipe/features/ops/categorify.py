@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from pydantic import Field
 
+from gpupipe.backends.weighted_quantiles import WEIGHT_RESOLUTION
 from gpupipe.features.ops.base import OPS, Op, State
 from gpupipe.features.program.builder import ProgramBuilder
 from gpupipe.features.program.expressions import CategoryExpr
@@ -22,7 +23,7 @@ class Categorify(Op[CategoryExpr]):
     order.
 
     Ids are the same on every device, at fit and when the model serves. Rare levels are those that exceed
-    `max_categories` or have fewer rows than `min_frequency`. Row weights (``source.weight``) do not count.
+    `max_categories` or have fewer rows than `min_frequency`. Row weights (``source.weight``) count.
 
     Output: one column of the same name for each selected column, float32 holding integers. Models with native
     categories treat it as categorical, neural networks embed it.
@@ -52,7 +53,7 @@ class Categorify(Op[CategoryExpr]):
 
     def fit(self, columns: list[CategoryExpr], statistics: Statistics) -> list[State]:
         states: list[State] = []
-        for column, count in zip(columns, statistics.counts(columns), strict=True):
+        for column, count in zip(columns, statistics.weight_sums(columns), strict=True):
             counts = count.tolist()
             kept = select_frequent(column, counts, self.max_categories, self.min_frequency)
             place = {code: FIRST_LEVEL + i for i, code in enumerate(kept)}
@@ -72,21 +73,24 @@ class Categorify(Op[CategoryExpr]):
 
 
 def select_frequent(
-    column: CategoryExpr, counts: Sequence[int], max_categories: int | None, min_frequency: int | None
+    column: CategoryExpr, counts: Sequence[float], max_categories: int | None, min_frequency: int | None
 ) -> list[int]:
     """Return the codes of the frequent levels, in order.
 
     Parameters
     ----------
     column : CategoryExpr
-    counts : sequence of int
-        Number of training rows of each code.
+    counts : sequence of float
+        Number of training rows of each code, or the sum of their weights.
     max_categories : int, optional
-        Maximum number of levels to keep: the most frequent ones; ties go to the lower code.
+        Maximum number of levels to keep: the most frequent ones; ties go to the lower code. Sums of weights that differ
+        by a rounding error are tied.
     min_frequency : int, optional
         Minimum number of training rows of a level to keep.
     """
-    codes = [c for c in range(3, column.n_codes) if counts[c] >= max(1, min_frequency or 0)]
+    resolution = WEIGHT_RESOLUTION * sum(counts)
+    least = (min_frequency or 0) - resolution
+    codes = [c for c in range(FIRST_LEVEL, column.n_codes) if counts[c] > 0 and counts[c] >= least]
     if max_categories is not None and len(codes) > max_categories:
-        codes = sorted(codes, key=lambda c: (-counts[c], c))[:max_categories]
+        codes = sorted(codes, key=lambda c: (-round(counts[c] / resolution), c))[:max_categories]
     return sorted(codes)

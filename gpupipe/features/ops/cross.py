@@ -30,7 +30,7 @@ class Cross(Op[CategoryExpr]):
     A null in any column makes the combination null; otherwise an unseen level or a combination that is not in the
     training rows makes it unseen. With `buckets`, the combinations (of null and unseen levels as well) are hashed to
     that many levels instead. At most one of the columns may be made by bucketize or another cross. Row weights
-    (``source.weight``) do not count.
+    (``source.weight``) do not change it.
 
     Output: a categorical column, ``city_x_plan`` unless ``as`` names it, with levels such as ``Rome|basic``.
 

@@ -61,7 +61,7 @@ class HashBucket(InPlaceOp[CategoryExpr]):
             codes = codes.with_null_as(self._bucket(column.labels[column.remap[NULL] - 3]))
         builder.change(codes)
         ids = [float(i) for i in range(codes.n_codes)]
-        builder.put(builder.look_up(codes, ids, column.name), "hash_bucket", n_codes=codes.n_codes)
+        builder.put_default(codes, ids, "hash_bucket", codes.n_codes)
 
     def _bucket(self, level: str) -> int:
         from gpupipe.table.hash_buckets import bucket_codes

@@ -17,7 +17,7 @@ class MinMax(Scaling):
     """Scale numbers so that the training rows span 0 to 1: ``(x - min) / (max - min)``.
 
     As scikit-learn's MinMaxScaler: later values outside the training range give results outside [0, 1]. Nulls stay
-    null. A constant column becomes 0. Row weights (``source.weight``) do not count.
+    null. A constant column becomes 0. Row weights (``source.weight``) do not change it.
 
     Output: replaces each selected column, or adds one with ``as``; float32.
 

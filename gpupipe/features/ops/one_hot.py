@@ -24,7 +24,7 @@ class OneHot(Op[CategoryExpr]):
 
     Levels that exceed `max_categories` or have fewer rows than `min_frequency` share the column ``plan=(rare)``. Nulls
     have the column ``plan=(null)`` if the training rows contain any. A level that is not in the training rows is 0 in
-    all columns. Row weights (``source.weight``) do not count.
+    all columns. Row weights (``source.weight``) count.
 
     Output: ``plan=basic``, ``plan=plus``, ...; float32, never null.
 
@@ -52,7 +52,7 @@ class OneHot(Op[CategoryExpr]):
 
     def fit(self, columns: list[CategoryExpr], statistics: Statistics) -> list[State]:
         states: list[State] = []
-        for column, count in zip(columns, statistics.counts(columns), strict=True):
+        for column, count in zip(columns, statistics.weight_sums(columns), strict=True):
             counts = count.tolist()
             kept = select_frequent(column, counts, self.max_categories, self.min_frequency)
             others = set(range(FIRST_LEVEL, column.n_codes)).difference(kept)

@@ -20,9 +20,10 @@ class TargetEncode(Op[CategoryExpr]):
     """Replace each level by its smoothed mean target: ``(sum + smoothing * prior) / (count + smoothing)``.
 
     A training row is encoded from the other folds alone, so a statistic never includes the row that it encodes; new
-    rows are encoded from the statistics of all training rows. The prior is the mean target. Nulls have their own mean;
-    a level that is not in the training rows becomes the prior. Row weights (``source.weight``) count: sums, counts and
-    the prior are weighted.
+    rows are encoded from the statistics of all training rows. The prior is the mean target: of the other folds, or of
+    all rows if those are empty. Nulls have their own mean; a level that is not in these rows becomes the prior. Folds
+    are of equal size up to one row, for each class as well; with ``split.group``, the rows of a group are in one fold.
+    Row weights (``source.weight``) count: sums, counts and the prior are weighted.
 
     Output: ``plan_target``, float32, never null; with more than two classes, a column for each class:
     ``plan_target_0``, ``plan_target_1``, ... With several targets, a column for each, or for each class of it:
@@ -40,14 +41,14 @@ class TargetEncode(Op[CategoryExpr]):
         >>> program = FeatureProgram(ops).set_output(transform="pandas")
         >>> program.fit_transform(frame, y)
            plan_target
-        0     0.485714
-        1     0.733333
-        2     0.266667
-        3     0.388889
-        4     0.266667
-        5     0.388889
-        6     0.266667
-        7     0.733333
+        0     0.333333
+        1     0.666667
+        2     0.500000
+        3     0.500000
+        4     0.500000
+        5     0.500000
+        6     0.333333
+        7     0.666667
         >>> program.transform(pd.DataFrame({"plan": ["basic", "plus", "pro"]}))
            plan_target
         0        0.375
@@ -97,13 +98,26 @@ def smoothed_means(counts: TargetCounts, smoothing: float) -> Any:
     """Return the encodings, shape (n_outputs, folds + 1, n_codes): row 0 from all rows, row f from all but fold f."""
     import numpy as np
 
-    count = counts.count.astype(np.float64)
-    all_count, all_total = count.sum(axis=0), counts.total.sum(axis=0)
-    n = np.concatenate([all_count[None], all_count - count])  # (folds + 1, codes)
-    s = np.concatenate([all_total[None], all_total - counts.total])  # (folds + 1, codes, outputs)
+    n = _sum_other_folds(counts.count.astype(np.float64))  # (folds + 1, codes)
+    s = _sum_other_folds(counts.total)  # (folds + 1, codes, outputs)
     total = n.sum(axis=1)
     prior = s.sum(axis=1) / np.where(total > 0, total, 1.0)[:, None]  # (folds + 1, outputs)
+    prior[total == 0] = prior[0]  # no row in the other folds: the mean of all rows
     weight = n + smoothing
     encoded = (s + smoothing * prior[:, None, :]) / np.where(weight > 0, weight, 1.0)[:, :, None]
     encoded = np.where((n > 0)[:, :, None], encoded, prior[:, None, :])
     return encoded.transpose(2, 0, 1)
+
+
+def _sum_other_folds(table: Any) -> Any:
+    """Return the sums over all folds, and over all but each fold, along the first axis.
+
+    They are added up, since the difference of two sums of weights is a rounding error instead of 0 for a level whose
+    rows are all in one fold.
+    """
+    import numpy as np
+
+    before, after = np.zeros_like(table), np.zeros_like(table)
+    before[1:] = np.cumsum(table[:-1], axis=0)
+    after[:-1] = np.cumsum(table[:0:-1], axis=0)[::-1]
+    return np.concatenate([before[-1:] + table[-1:], before + after])

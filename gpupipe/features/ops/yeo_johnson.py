@@ -22,7 +22,7 @@ class YeoJohnson(InPlaceOp[NumericExpr]):
     With exponent λ, ``y = ((1 + x)**λ - 1) / λ`` for x >= 0 (``log(1 + x)`` if λ is 0), and ``y = -((1 - x)**(2 - λ) -
     1) / (2 - λ)`` for x < 0 (``-log(1 - x)`` if λ is 2). λ maximizes the likelihood of the training rows, or of a
     sample of about 131,000 of them; 1 leaves the shape unchanged. Nulls stay null; so do results that exceed float32.
-    Row weights (``source.weight``) count in `standardize`, not in λ.
+    Row weights (``source.weight``) count.
 
     Output: replaces each selected column, or adds one with ``as``; float32.
 
@@ -50,10 +50,13 @@ class YeoJohnson(InPlaceOp[NumericExpr]):
 
     def fit(self, columns: list[NumericExpr], statistics: Statistics) -> list[State]:
         found = statistics.exponents(columns)
-        states: list[State] = [{"exponent": exponent, "is_limited": is_limited} for exponent, is_limited in found]
+        states: list[State] = [{"exponent": each.exponent, "is_limited": each.is_limited} for each in found]
         if self.standardize:
-            transformed = [_transform(column, state) for column, state in zip(columns, states, strict=True)]
-            for state, (mean, std) in zip(states, statistics.moments(transformed), strict=True):
+            made = zip(columns, states, found, strict=True)
+            others = [_transform(column, state) for column, state, each in made if each.moments is None]
+            reduced = iter(statistics.moments(others))
+            for state, each in zip(states, found, strict=True):
+                mean, std = each.moments or next(reduced)
                 state |= {"center": mean, "factor": reciprocal(std)}
         return states
 

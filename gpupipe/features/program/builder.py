@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, TypeVar
@@ -78,6 +78,7 @@ class ProgramBuilder:
         self.dropped: dict[str, str] = {}
         self.consumed: set[str] = set()
         self.outputs: dict[str, OutputColumn] = {}
+        self._defaults: dict[str, tuple[str, Sequence[float], str, int]] = {}  # by column: name, and as in put_default
         self.notes: list[str] = []
         self.warnings: list[str] = []
         self.n_folds = 0
@@ -208,7 +209,7 @@ class ProgramBuilder:
         return NumericExpr(name, codes.inputs, start, may_be_null=may_be_null, root=codes.root)
 
     def put(self, column: NumericExpr, op: str, n_codes: int = 0) -> None:
-        """Add `column` to the matrix, or replace the one of the same name.
+        """Add `column` to the matrix, or replace the one of the same name and the default of the column it represents.
 
         Raises
         ------
@@ -225,7 +226,15 @@ class ProgramBuilder:
                 fix="rename or drop one of the columns",
                 names=[column.name],
             )
+        name, *_ = self._defaults.pop(column.represents, (column.name,))
+        if name != column.name:
+            self.outputs.pop(name, None)
         self.outputs[column.name] = OutputColumn(column, op, n_codes)
+
+    def put_default(self, codes: CategoryExpr, values: Sequence[float], op: str, n_codes: int = 0) -> None:
+        """Add a column with a value for each code, such as the number of a bin, which any later encoding replaces."""
+        self.put(self.look_up(codes, values, codes.name), op, n_codes)
+        self._defaults[codes.represents] = codes.name, values, op, n_codes
 
     def replace(self, column: NumericExpr, op: str) -> None:
         """Add `column` to the matrix, and replace the column of that name for later ops."""
@@ -236,6 +245,9 @@ class ProgramBuilder:
         """Replace the column of the same name for later ops."""
         self.columns[column.name] = column
         self.changed[column.name] = self._op
+        if isinstance(column, CategoryExpr) and column.represents in self._defaults:
+            _, values, op, n_codes = self._defaults[column.represents]
+            self.put_default(column, values, op, n_codes)
 
     def add(self, column: Expr) -> None:
         """Add a new column for later ops to select.

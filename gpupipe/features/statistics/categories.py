@@ -29,12 +29,10 @@ class CategoryCounter:
     table : Table
     backend : Backend
     engine : ReductionEngine
-    first_row : int
-        The position of the first row among all training rows, since the fold of a row is a hash of its position.
     """
 
-    def __init__(self, table: Table, backend: Backend, engine: ReductionEngine, first_row: int = 0) -> None:
-        self.table, self.backend, self.engine, self.first_row = table, backend, engine, first_row
+    def __init__(self, table: Table, backend: Backend, engine: ReductionEngine) -> None:
+        self.table, self.backend, self.engine = table, backend, engine
 
     def codes(self, names: Sequence[str]) -> list[Array]:
         """Return the row counts per code of table columns, int64, shape (n_codes,)."""
@@ -53,25 +51,26 @@ class CategoryCounter:
         """Return the row counts per raw index of each column, int64, shape (size,)."""
         return [add_tables(parts)[0] for parts in self._tally([self._cells(column) for column in columns])]
 
-    def groups(self, seed: int, n_folds: int, target: Target | None) -> tuple[Array, Array]:
-        """Return the fold of each row, int8 in 1..n_folds, and its group, an integer; shapes (n_rows,).
+    def groups(self, fold: Array, n_folds: int, target: Target) -> Array:
+        """Return the group of each row: ``(fold - 1) * n_classes + class``, or without classes ``fold - 1``.
 
-        The fold is a hash of seed and position. The group is ``(fold - 1) * n_classes + class``, or without classes
-        ``fold - 1``.
+        Parameters
+        ----------
+        fold : array of int8, shape (n_rows,)
+            In 1..n_folds.
         """
-        n_rows, n_classes, xp = self.table.n_rows, 0 if target is None else target.n_classes, self.backend.xp
-        fold, group = xp.empty(n_rows, np.int8), xp.empty(n_rows, code_storage(n_folds * max(1, n_classes)))
+        n_classes = target.n_classes
+        group = self.backend.xp.empty(len(fold), code_storage(n_folds * max(1, n_classes)))
 
-        def fill(target: Target | None, start: int, stop: int) -> None:
+        def fill(target: Target, start: int, stop: int) -> None:
             rows = slice(start, stop)
-            self.engine.fold(self.first_row + start, seed, n_folds, fold[rows])
-            xp.subtract(fold[rows], 1, out=group[rows])
-            if target is not None and n_classes:
+            self.backend.xp.subtract(fold[rows], 1, out=group[rows])
+            if n_classes:
                 group[rows] *= n_classes
                 group[rows] += target.values[rows].astype(group.dtype)
 
-        map_row_blocks(self.backend, fill, [target], n_rows)
-        return fold, group
+        map_row_blocks(self.backend, fill, [target], len(fold))
+        return group
 
     def targets(self, columns: Sequence[CategoryExpr], target: Target, group: Array, n_folds: int) -> list[Tables]:
         """Return row counts and target sums per raw index and fold of each column.

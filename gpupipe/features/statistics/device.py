@@ -9,7 +9,7 @@ import numpy as np
 
 from gpupipe.backends.base import Backend
 from gpupipe.features.statistics.moments import Moments, find_pivot
-from gpupipe.features.statistics.quantiles import Bracket, interpolate, quantile_positions
+from gpupipe.features.statistics.quantiles import Bracket, interpolate_all, quantile_positions
 from gpupipe.features.statistics.reductions import PassResult, Reducer
 from gpupipe.features.statistics.row_blocks import is_on_device
 from gpupipe.features.statistics.row_weights import WeightedReducer
@@ -88,7 +88,7 @@ class DeviceReducer(Reducer):
         ordered = self.backend.xp.where(x == x, x, np.inf)
         ordered.sort()
         ends = self.backend.to_host(ordered[self.backend.to_device(np.array(pairs))])
-        return interpolate(ends.tolist(), at)
+        return interpolate_all(ends.tolist(), at)
 
     def _extremes(self, x: Array) -> tuple[float, float]:
         xp = self.backend.xp

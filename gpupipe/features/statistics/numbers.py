@@ -23,8 +23,9 @@ from gpupipe.features.program.transforms import (
 )
 from gpupipe.features.statistics.device import make_reducer
 from gpupipe.features.statistics.moments import Moments
-from gpupipe.features.statistics.power_exponent import find_exponent
+from gpupipe.features.statistics.power_exponent import PowerFit, find_exponent
 from gpupipe.features.statistics.reductions import Reducer
+from gpupipe.features.statistics.row_weights import distinct_weights
 from gpupipe.table.blocks import Table
 from gpupipe.typing import Array, ArrayNamespace
 from gpupipe_kernels.formulas.hashes import mix
@@ -45,20 +46,21 @@ class NumberStatistics:
     engine : {"numpy", "numba"}, optional
         The engine of the reductions; by default, compiled loops if they are faster for this table.
     weights : array of float64, shape (n_rows,), optional
-        Positive weights of the rows; None: each row counts once. They count in means, deviations, quantiles and modes.
-        They do not count in null counts, extremes and Yeo-Johnson exponents.
+        Positive weights of the rows; None: each row counts once. They count in means, deviations, quantiles, modes
+        and Yeo-Johnson exponents. They do not count in null counts and extremes.
 
     Attributes
     ----------
     weights : array of float64, shape (n_rows,), or None
-        On the device of `backend`.
+        On the device of `backend`; None if all weights are 1.
     """
 
     weights: Any  # an array; for a partitioned table, a sequence of array handles
 
     def __init__(self, table: Table, backend: Backend, engine: str | None = None, weights: Array | None = None) -> None:
         self.table, self.backend = table, backend
-        self.weights = None if weights is None else backend.to_device(np.asarray(weights, np.float64))
+        weights = distinct_weights(weights)
+        self.weights = None if weights is None else backend.to_device(weights)
         self._engine = backend.reductions(table.n_rows * table.n_columns, engine)
         self._memory: dict[Any, Any] = {}
 
@@ -109,7 +111,7 @@ class NumberStatistics:
     def quantiles(self, columns: Sequence[NumericExpr], q: list[float]) -> list[list[float]]:
         """Return the quantiles of each column without nulls; 0 if it is empty.
 
-        They are linearly interpolated; with weights, as in `weighted_quantiles`.
+        They are linearly interpolated; with weights, by `weighted_quantiles`.
         """
 
         def reduce(missing: Sequence[NumericExpr]) -> list[list[float]]:
@@ -149,22 +151,24 @@ class NumberStatistics:
 
         return self.backend.map(mode, columns)
 
-    def exponents(self, columns: Sequence[NumericExpr]) -> list[tuple[float, bool]]:
-        """Return the Yeo-Johnson exponent of each column, and whether float32 limits it.
+    def exponents(self, columns: Sequence[NumericExpr]) -> list[PowerFit]:
+        """Return the Yeo-Johnson exponent of each column, with moments if they are those of all rows.
 
         If there are more than `EXPONENT_SAMPLE_ROWS` rows, about that many are sampled, by a hash of the position. The
         search runs on the CPU: it evaluates dozens of exponents, each in a pass over the sample.
         """
 
-        def reduce(missing: Sequence[NumericExpr]) -> list[tuple[float, bool]]:
-            return self.backend.map(find_exponent, self._exponent_samples(self._arrays(missing)))
+        def reduce(missing: Sequence[NumericExpr]) -> list[PowerFit]:
+            *samples, weights = self._exponent_samples(self._arrays(missing))
+            found = self.backend.map(lambda x: find_exponent(x, weights), samples)
+            return found if self.n_rows <= EXPONENT_SAMPLE_ROWS else [each._replace(moments=None) for each in found]
 
         return self._each(columns, "exponents", identity, reduce)
 
-    def _exponent_samples(self, columns: Sequence[Array]) -> list[Array]:
-        """Return the sample of each column for the search of its exponent, on the host."""
+    def _exponent_samples(self, columns: Sequence[Array]) -> list[Any]:
+        """Return the sample of each column for the search of its exponent, on the host, and that of the weights."""
         rows = select_exponent_rows(0, self.n_rows, self.n_rows, self.backend.xp)
-        return [self.backend.to_host(x[rows]) for x in columns]
+        return [None if x is None else self.backend.to_host(x[rows]) for x in (*columns, self.weights)]
 
     def values(self, columns: Sequence[NumericExpr]) -> Array:
         """Return the values of columns, float32, shape (len(columns), n_rows), with statistics of all rows."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import NamedTuple
 
 import numpy as np
 
@@ -14,20 +15,33 @@ UNLIKELY = -1e100  # if all values become equal; finite, since the search comput
 MIN_SPREAD = 1e-3  # standard deviation of the transformed values relative to their size; float32 rounds at 1e-7
 
 
-def find_exponent(x: Array) -> tuple[float, bool]:
+class PowerFit(NamedTuple):
+    """Exponent of a column.
+
+    Attributes
+    ----------
+    exponent : float
+        1, which leaves the values unchanged, if all values are equal.
+    is_limited : bool
+        Whether a better exponent exists whose results float32 cannot represent.
+    moments : (float, float), optional
+        Mean and population standard deviation of the transformed values; None if they are unchanged.
+    """
+
+    exponent: float
+    is_limited: bool
+    moments: tuple[float, float] | None = None
+
+
+def find_exponent(x: Array, weights: Array | None = None) -> PowerFit:
     """Return the exponent whose transformed values are closest to a normal distribution.
 
     Parameters
     ----------
     x : array of float, shape (n,)
         NaN is ignored.
-
-    Returns
-    -------
-    exponent : float
-        1, which leaves the values unchanged, if all values are equal.
-    is_limited : bool
-        Whether a better exponent exists whose results float32 cannot represent.
+    weights : array of float, shape (n,), optional
+        Positive; by default, each value counts once.
 
     Notes
     -----
@@ -37,18 +51,40 @@ def find_exponent(x: Array) -> tuple[float, bool]:
     """
     from scipy.optimize import fminbound
 
-    x = x[np.isfinite(x)].astype(np.float64)
-    if len(x) == 0 or x.min() == x.max():
-        return 1.0, False
-    up, down = np.log1p(x[x >= 0]), np.log1p(-x[x < 0])
-    low, high = _bounds(up, down)
+    is_known = np.isfinite(x)
+    # Of distinct values, so that a row with weight 2 gives the bits of two rows.
+    x, place = np.unique(x[is_known].astype(np.float64), return_inverse=True)
+    if len(x) < 2:
+        return PowerFit(1.0, False)
+    weights = np.bincount(place, None if weights is None else weights[is_known])
+    is_up = x >= 0
+    logs = _Logarithms(np.log1p(x[is_up]), np.log1p(-x[~is_up]), weights[is_up], weights[~is_up])
+    low, high = _bounds(logs.up, logs.down)
     if low > high:  # values of both signs with magnitudes above 4e15: no exponent suits both
-        return 1.0, True
-    best = float(fminbound(lambda power: -_likelihood(power, up, down), low, high, xtol=TOLERANCE))
-    if not _is_resolved(best, up, down):
-        return _nearest_resolved(best, up, down), True
+        return PowerFit(1.0, True)
+    best = float(fminbound(lambda power: -_likelihood(power, logs), low, high, xtol=TOLERANCE))
+    if not _is_resolved(best, logs):
+        nearest = _nearest_resolved(best, logs)
+        return PowerFit(nearest, True, None if nearest == 1.0 else logs.spread(nearest))
     margin = 1e-3 * (high - low)
-    return best, not low + margin < best < high - margin
+    return PowerFit(best, not low + margin < best < high - margin, logs.spread(best))
+
+
+class _Logarithms(NamedTuple):
+    """Logarithms of the magnitudes of non-negative and of negative values, each plus 1, and their weights."""
+
+    up: Array
+    down: Array
+    up_weights: Array
+    down_weights: Array
+
+    def spread(self, power: float) -> tuple[float, float]:
+        """Return mean and standard deviation of the transformed values."""
+        values = np.concatenate([_powers(self.up, power), -_powers(self.down, 2.0 - power)])
+        weights = np.concatenate([self.up_weights, self.down_weights])
+        total = weights.sum()
+        mean = float((weights * values).sum() / total)
+        return mean, math.sqrt((np.square(values - mean) * weights).sum() / total)
 
 
 def _bounds(up: Array, down: Array) -> tuple[float, float]:
@@ -61,32 +97,30 @@ def _bounds(up: Array, down: Array) -> tuple[float, float]:
     return max(-above, 2 - below), min(above, 2 + below)
 
 
-def _likelihood(power: float, up: Array, down: Array) -> float:
+def _likelihood(power: float, logs: _Logarithms) -> float:
     """Return the log-likelihood per value, up to a constant."""
-    jacobian = (power - 1.0) * (float(up.sum()) - float(down.sum())) / (len(up) + len(down))
-    variance = float(_transformed(power, up, down).var())
-    return jacobian - math.log(variance) / 2 if variance > 0 else UNLIKELY
-
-
-def _transformed(power: float, up: Array, down: Array) -> Array:
-    return np.concatenate([_powers(up, power), -_powers(down, 2.0 - power)])
+    total = float(logs.up_weights.sum() + logs.down_weights.sum())
+    away = float((logs.up * logs.up_weights).sum()) - float((logs.down * logs.down_weights).sum())
+    jacobian = (power - 1.0) * away / total
+    _, deviation = logs.spread(power)
+    return jacobian - math.log(deviation) if deviation > 0 else UNLIKELY
 
 
 def _powers(logs: Array, power: float) -> Array:
     return np.expm1(power * logs) / power if abs(power) > 1e-12 else logs
 
 
-def _is_resolved(power: float, up: Array, down: Array) -> bool:
-    values = _transformed(power, up, down)
-    return float(values.std()) >= MIN_SPREAD * math.sqrt(float(np.square(values).mean()))
+def _is_resolved(power: float, logs: _Logarithms) -> bool:
+    mean, deviation = logs.spread(power)
+    return deviation >= MIN_SPREAD * math.hypot(mean, deviation)
 
 
-def _nearest_resolved(best: float, up: Array, down: Array) -> float:
+def _nearest_resolved(best: float, logs: _Logarithms) -> float:
     """Return the exponent between `best` and 1 closest to `best` whose results float32 resolves; 1 if there is none."""
     far, near = best, 1.0
-    if not _is_resolved(near, up, down):
+    if not _is_resolved(near, logs):
         return near
     while abs(far - near) > 1e-3:
         middle = (far + near) / 2
-        far, near = (far, middle) if _is_resolved(middle, up, down) else (middle, near)
+        far, near = (far, middle) if _is_resolved(middle, logs) else (middle, near)
     return near

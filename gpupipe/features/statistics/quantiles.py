@@ -15,6 +15,7 @@ from functools import lru_cache
 
 import numpy as np
 
+from gpupipe.backends.weighted_quantiles import interpolate
 from gpupipe.typing import Array
 from gpupipe_kernels.formulas.hashes import mix
 from gpupipe_kernels.reduce.engine import LANES, ReductionEngine
@@ -138,7 +139,7 @@ def select_quantiles(
     else:
         known = otherwise(sorted({rank for ranks in pairs for rank in ranks}))
         ends = [(known[low], known[high]) for low, high in pairs]
-    return interpolate(ends, at)
+    return interpolate_all(ends, at)
 
 
 def quantile_positions(n: int, shares: Sequence[float]) -> tuple[list[float], list[Ranks]]:
@@ -147,9 +148,9 @@ def quantile_positions(n: int, shares: Sequence[float]) -> tuple[list[float], li
     return at, [(int(rank), min(int(rank) + 1, n - 1)) for rank in at]
 
 
-def interpolate(ends: Sequence[tuple[float, float]], at: Sequence[float]) -> list[float]:
+def interpolate_all(ends: Sequence[tuple[float, float]], at: Sequence[float]) -> list[float]:
     """Interpolate between the values of the ranks around the positions `at`."""
-    return [_between(*values, rank % 1) for values, rank in zip(ends, at, strict=True)]
+    return [interpolate(*values, rank % 1) for values, rank in zip(ends, at, strict=True)]
 
 
 def _chosen(inside: Bracket, ranks: Ranks, engine: ReductionEngine) -> tuple[float, float]:
@@ -194,8 +195,3 @@ def sample_rows(n: int) -> Array:
 def _sampled(n: int, size: int) -> Array:
     share = mix(np.arange(size, dtype=np.uint32)) / 2**32 * 0.999  # the last row stays before n
     return ((np.arange(size) + share) * (n / size)).astype(np.intp)
-
-
-def _between(a: float, b: float, share: float) -> float:
-    # + 0.0 turns -0.0 into 0.0.
-    return (a if share == 0.0 else a + share * (b - a)) + 0.0

@@ -18,6 +18,14 @@ from gpupipe_kernels.reduce.engine import FLOAT32_MAX
 DEVICE_ROWS = 2**22  # per block on a GPU: 32 MiB for each temporary array
 
 
+def distinct_weights(weights: Array | None) -> Array | None:
+    """Return weights as float64, or None if all are 1, so that results equal those without weights to the last bit."""
+    if weights is None:
+        return None
+    weights = np.asarray(weights, np.float64)
+    return None if (weights == 1.0).all() else weights
+
+
 class WeightedReducer(Reducer):
     """The reductions of `Reducer` with a weight for each row; extremes do not depend on the weights.
 

@@ -17,6 +17,7 @@ from gpupipe.backends.base import Backend
 from gpupipe.features.program.expressions import CategoryExpr, IndexTerm
 from gpupipe.features.program.target import Target
 from gpupipe.features.statistics.categories import CategoryCounter, Tables, regroup, sum_axis
+from gpupipe.features.statistics.folds import assign_folds
 from gpupipe.features.statistics.numbers import NumberStatistics, find_mode
 from gpupipe.features.statistics.row_blocks import ROWS_PER_BLOCK, is_on_device, map_row_blocks
 from gpupipe.table.arrange import arrange, used_levels
@@ -55,8 +56,8 @@ class Statistics(NumberStatistics):
         As in `NumberStatistics`.
     weights : array of float64, shape (n_rows,), optional
         Positive weights of the rows, on the host; None: each row counts once. Besides those of `NumberStatistics`, they
-        count in `weight_sums`, `shares`, `frequent_codes` and `target_counts`. They do not count in `counts`, from
-        which levels and their order are derived, in time ranges and in folds.
+        count in `weight_sums`, `shares`, `frequent_codes` and `target_counts`. They do not count in `counts`, in
+        time ranges and in folds.
     """
 
     def __init__(
@@ -70,7 +71,7 @@ class Statistics(NumberStatistics):
     ) -> None:
         super().__init__(table, backend, engine, weights)
         self.target = None if target is None else _placed(target, backend)
-        self.seed = seed
+        self._host_target, self.seed = target, seed
         self._drop_unused_levels()
 
     def _drop_unused_levels(self) -> None:
@@ -141,7 +142,7 @@ class Statistics(NumberStatistics):
     def _counts_of(self, columns: Sequence[CategoryExpr], folds: int, position: int) -> list[TargetCounts]:
         """Return the target counts for one of the targets."""
         assert self.target is not None
-        target, group = self.target.each[position], self._groups(folds, position)[1]
+        target, group = self.target.each[position], self._groups(folds, position)
 
         def count(missing: Sequence[CategoryExpr]) -> list[Tables]:
             if self.weights is None:
@@ -169,16 +170,21 @@ class Statistics(NumberStatistics):
         return self.weights * values
 
     def folds(self, k: int) -> Any:
-        """Return the fold of each training row, int8 in 1..k, shape (n_rows,): a hash of seed and position."""
-        return self._groups(k, 0)[0]
+        """Return the fold of each training row, int8 in 1..k, shape (n_rows,): see `assign_folds`."""
 
-    def _groups(self, k: int, position: int) -> tuple[Any, Any]:
-        """Return folds, and the groups of one of the targets: see `CategoryCounter.groups`."""
-        if ("groups", k, position) not in self._memory:
-            target = None if self.target is None else self.target.each[position]
-            self._memory["groups", k, position] = self._counter.groups(self.seed, k, target)
-        fold, group = self._memory["groups", k, position]
-        return fold, group
+        def assign() -> Any:
+            return self._place_folds(assign_folds(self.n_rows, k, self.seed, self._host_target, self.backend.host))
+
+        return self.remember(("folds", k), assign)
+
+    def _place_folds(self, fold: Array) -> Any:
+        return self.backend.to_device(fold)
+
+    def _groups(self, k: int, position: int) -> Any:
+        """Return the groups of one of the targets: see `CategoryCounter.groups`."""
+        assert self.target is not None
+        target = self.target.each[position]
+        return self.remember(("groups", k, position), lambda: self._counter.groups(self.folds(k), k, target))
 
     @property
     def _counter(self) -> CategoryCounter:
@@ -245,7 +251,8 @@ def _by_fold(counts: Array, totals: Array, n_folds: int, n_classes: int) -> Targ
     if not n_classes:
         return TargetCounts(counts.T, totals.T[:, :, None])
     counts = np.ascontiguousarray(counts.reshape(-1, n_folds, n_classes).swapaxes(0, 1))
-    outputs = counts if n_classes > 2 else counts[:, :, 1:]
+    # Of two classes, the output is the second one; a single class is the first of two, as for scikit-learn.
+    outputs = counts if n_classes > 2 else counts[:, :, 1:] if n_classes == 2 else np.zeros_like(counts)
     return TargetCounts(sum_axis(counts, 2), outputs.astype(np.float64))
 
 

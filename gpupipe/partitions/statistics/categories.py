@@ -46,23 +46,11 @@ class PartitionedCounter:
         return self._summed(lambda counter: counter.indices(lighter))
 
     def groups(
-        self, seed: int, n_folds: int, target: Target | None
-    ) -> tuple[Sequence[ResultHandle[Array]], Sequence[ResultHandle[Array]]]:
-        """Return the fold of each row, and the index of its fold and class, on the workers.
-
-        See `CategoryCounter.groups`.
-
-        Parameters
-        ----------
-        target : Target, optional
-            Its values are handles, one for each partition.
-        """
-        n_classes = 0 if target is None else target.n_classes
-        values = [None] * len(self.table.partitions) if target is None else target.values
-        each, given = [self.table.bounds[:-1], values], (seed, n_folds, n_classes)
-        # Cheap to compute: a further task that selects one of two results would cost more.
-        fold, group = (self.table.map(_group, at, *given, each=each, label="folds").partitions for at in (0, 1))
-        return fold, group
+        self, fold: Sequence[ResultHandle[Array]], n_folds: int, target: Target
+    ) -> Sequence[ResultHandle[Array]]:
+        """See `CategoryCounter.groups`; folds, the values of the target and the result are on the workers."""
+        given = n_folds, target.n_classes
+        return self.table.map(_group, *given, each=[fold, target.values], label="folds").partitions
 
     def targets(
         self, columns: Sequence[CategoryExpr], target: Target, group: Sequence[ResultHandle[Array]], n_folds: int
@@ -122,19 +110,16 @@ def _lighter(columns: Sequence[CategoryExpr]) -> list[CategoryExpr]:
     return [replace(column, labels=(), remap=None) for column in columns]
 
 
-def _counter(backend: Backend, table: Table, first_row: int = 0) -> CategoryCounter:
-    return CategoryCounter(table, backend, backend.reductions(table.n_rows * table.n_columns), first_row)
+def _counter(backend: Backend, table: Table) -> CategoryCounter:
+    return CategoryCounter(table, backend, backend.reductions(table.n_rows * table.n_columns))
 
 
 def _sum(backend: Backend, *found: list[Array]) -> list[Array]:
     return [reduce(np.add, tables) for tables in zip(*found, strict=True)]
 
 
-def _group(
-    backend: Backend, table: Table, at: int, seed: int, n_folds: int, n_classes: int, first_row: int, values: Array
-) -> Array:
-    target = None if values is None else Target(values, n_classes)
-    return _counter(backend, table, first_row).groups(seed, n_folds, target)[at]
+def _group(backend: Backend, table: Table, n_folds: int, n_classes: int, fold: Array, values: Array) -> Array:
+    return _counter(backend, table).groups(fold, n_folds, Target(values, n_classes))
 
 
 def _added(backend: Backend, *found: list[list[Tables]]) -> list[list[Tables]]:

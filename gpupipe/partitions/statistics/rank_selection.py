@@ -8,12 +8,11 @@ add up the weights of these integers instead.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TypeVar
 
 import numpy as np
 
 from gpupipe.backends.base import Backend
-from gpupipe.backends.weighted_quantiles import middles, weight_positions
+from gpupipe.backends.weighted_quantiles import WeightScale
 from gpupipe.features.statistics.quantiles import FEW_VALUES
 from gpupipe.partitions.collection import PartitionedValues
 from gpupipe.partitions.number_columns import NumberColumn, read_columns
@@ -22,7 +21,6 @@ from gpupipe.partitions.workers import ResultHandle
 from gpupipe.table.blocks import Table
 from gpupipe.typing import Array
 
-Rank = TypeVar("Rank", int, float)  # a number of values, or a weight
 SortedKeys = tuple[Array, Array | None]  # keys, and with weights their sum before each key and at the end
 
 BITS_A_PASS = 12
@@ -42,13 +40,14 @@ def select_ranks(table: PartitionedTable, column: NumberColumn, ranks: Sequence[
     if table.n_rows <= FEW_VALUES:
         together = np.sort(np.concatenate([own for own, _ in table.workers.gather(keys.partitions)]))
         return {rank: value_of(int(together[rank]), dtype) for rank in ranks}
-    return _search(keys, ranks, dtype)
+    return {rank: value_of(key, dtype) for rank, key in _search(keys, ranks, dtype).items()}
 
 
 def select_quantiles_by_weight(
     table: PartitionedTable,
     column: NumberColumn,
     weights: Sequence[ResultHandle[Array]],
+    scale: WeightScale,
     shares: Sequence[float],
     dtype: str,
 ) -> list[float]:
@@ -58,20 +57,25 @@ def select_quantiles_by_weight(
     ----------
     weights : sequence of ResultHandle
         The weights of the rows of each partition.
+    scale : WeightScale
+        That of all weights.
     dtype : {"float32", "float64"}
         The dtype of the column.
     """
-    keys = table.map(sort_keys, column, each=[weights], label="ordered values")
-    total = sum(keys.compute(lambda _, own: float(own[1][-1]), label="sums of weights"))
+    keys = table.map(sort_keys, column, scale, each=[weights], label="ordered values")
+    total = sum(keys.compute(lambda _, own: int(own[1][-1]), label="sums of weights"))
     if not total or not shares:
         return [0.0 for _ in shares]
-    positions = weight_positions(total, shares)
-    found = _search(keys, sorted({position for pair in positions for position in pair}), dtype)
-    return middles([(found[low], found[high]) for low, high in positions])
+    positions = scale.positions(total, shares)
+    found = _search(keys, sorted({end for p in positions for end in (p.low, p.high)}), dtype)
+    following = np.array([found[p.low] + 1 for p in positions], f"uint{8 * np.dtype(dtype).itemsize}")
+    (reached,) = _counts(keys, [following])
+    values = {end: value_of(key, dtype) for end, key in found.items()}
+    return [p.interpolate(values[p.low], values[p.high], int(n)) for p, n in zip(positions, reached, strict=True)]
 
 
-def _search(keys: PartitionedValues[SortedKeys], ranks: Sequence[Rank], dtype: str) -> dict[Rank, float]:
-    """Return for each rank the smallest value up to which the number of values, or their weight, exceeds it."""
+def _search(keys: PartitionedValues[SortedKeys], ranks: Sequence[int], dtype: str) -> dict[int, int]:
+    """Return for each rank the smallest key up to which the number of values, or their weight, exceeds it."""
     n_bits = 8 * np.dtype(dtype).itemsize
     # The known leading bits of each rank's key, and the number of unknown bits.
     known, left = dict.fromkeys(ranks, 0), n_bits
@@ -88,7 +92,7 @@ def _search(keys: PartitionedValues[SortedKeys], ranks: Sequence[Rank], dtype: s
         for rank, prefix in known.items():
             at = int(np.searchsorted(found[prefix], rank, side="right")) - 1
             known[rank] = int(edges[prefix][at])
-    return {rank: value_of(key, dtype) for rank, key in known.items()}
+    return known
 
 
 def _counts(keys: PartitionedValues[SortedKeys], edges: Sequence[Array]) -> Sequence[Array]:
@@ -104,15 +108,22 @@ def _count_below(backend: Backend, own: SortedKeys, edges: Array) -> Array:
     return places if reached is None else reached[places]
 
 
-def sort_keys(backend: Backend, table: Table, column: NumberColumn, weights: Array | None = None) -> SortedKeys:
+def sort_keys(
+    backend: Backend,
+    table: Table,
+    column: NumberColumn,
+    scale: WeightScale | None = None,
+    weights: Array | None = None,
+) -> SortedKeys:
     """Return the non-null values of a column as order-preserving integers, sorted, on the host, and their weights."""
     (x,) = read_columns(backend, table, [column])
     known = ~backend.xp.isnan(x)
     keys = keys_of(backend.to_host(x[known]))
-    if weights is None:
+    if weights is None or scale is None:
         return np.sort(keys), None
     order = np.argsort(keys)
-    return keys[order], np.append(0.0, np.cumsum(backend.to_host(weights[known])[order]))
+    counts = backend.to_host(scale.count(weights[known], backend))[order]
+    return keys[order], np.append(0, np.cumsum(counts))
 
 
 def keys_of(x: Array) -> Array:

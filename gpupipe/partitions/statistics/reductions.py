@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from gpupipe.backends.base import Backend
+from gpupipe.backends.weighted_quantiles import WeightScale
 from gpupipe.features.statistics.device import make_reducer
 from gpupipe.features.statistics.moments import FIRST_ROWS, Moments, find_pivots, first_finite
 from gpupipe.features.statistics.quantiles import (
@@ -46,6 +47,8 @@ class PartitionedReducer(Reducer):
     engine : ReductionEngine
     weights : sequence of ResultHandle, optional
         The weights of the rows of each partition, on the workers.
+    scale : WeightScale, optional
+        That of all weights.
 
     Columns are `NumberColumn`, which replaces an array if the rows are on workers.
     """
@@ -56,15 +59,17 @@ class PartitionedReducer(Reducer):
         backend: Backend,
         engine: ReductionEngine,
         weights: Sequence[ResultHandle[Array]] | None = None,
+        scale: WeightScale | None = None,
     ) -> None:
         super().__init__(backend, engine)
-        self.table, self.weights = table, weights
+        self.table, self.weights, self.scale = table, weights, scale
 
     def quantiles(self, columns: Sequence[Any], shares: Sequence[float]) -> list[tuple[Moments, list[float]]]:
         """See `Reducer.quantiles` and `WeightedReducer.quantiles`."""
-        if self.weights is None:
+        if self.weights is None or self.scale is None:
             return super().quantiles(columns, shares)
-        found = [select_quantiles_by_weight(self.table, x, self.weights, shares, self._dtype(x)) for x in columns]
+        given = self.weights, self.scale, shares
+        found = [select_quantiles_by_weight(self.table, x, *given, self._dtype(x)) for x in columns]
         return list(zip(self.moments(columns), found, strict=True))
 
     def find_pivots(self, columns: Sequence[Any]) -> list[float]:

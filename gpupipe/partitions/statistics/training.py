@@ -10,11 +10,13 @@ from typing import Any, TypeVar
 import numpy as np
 
 from gpupipe.backends.base import Backend
+from gpupipe.backends.weighted_quantiles import WeightScale
 from gpupipe.features.program.compile import compile_program
 from gpupipe.features.program.expressions import NumericExpr
 from gpupipe.features.program.target import Target
 from gpupipe.features.program.transforms import is_source
 from gpupipe.features.statistics.numbers import select_exponent_rows
+from gpupipe.features.statistics.row_weights import distinct_weights
 from gpupipe.features.statistics.training import Statistics, make_statistics
 from gpupipe.partitions.number_columns import column_values_at
 from gpupipe.partitions.statistics.categories import PartitionedCounter
@@ -34,8 +36,8 @@ class PartitionedStatistics(Statistics):
     """Training statistics of a partitioned table.
 
     Equal to `gpupipe.features.statistics.training.Statistics` to the last bit: counts are integers, floats are summed
-    in blocks that do not depend on partition boundaries, and quantiles are selected by rank. So neither the partitions
-    nor the workers change a result. Modes and quantiles by weight are the same values as well, although cumulative
+    in blocks that do not depend on partition boundaries, and quantiles are selected by rank, with weights as integers.
+    So neither the partitions nor the workers change a result. Modes by weight are the same values as well, although
     weights are added in another order: a relative difference of `WEIGHT_RESOLUTION` is a tie.
 
     Parameters
@@ -74,8 +76,9 @@ class PartitionedStatistics(Statistics):
         if target is not None:
             first, *others = [replace(own, values=self._send_target(own)) for own in target.each]
             self.target = replace(first, others=tuple(others))
-        if weights is not None:
-            self.weights = self._send(np.asarray(weights, np.float64), "the weights")
+        self._scale = None
+        if (weights := distinct_weights(weights)) is not None:
+            self.weights, self._scale = self._send(weights, "the weights"), WeightScale.of(weights, self.backend)
 
     def _send(self, values: Array, label: str) -> Sequence[ResultHandle[Array]]:
         """Send an array with an element per row to the workers; return a handle for each partition."""
@@ -90,13 +93,12 @@ class PartitionedStatistics(Statistics):
         each = [self.weights, values]
         return self.table.map(lambda backend, _, weights, y: weights * y, each=each, label="the target").partitions
 
-    def folds(self, k: int) -> list[ResultHandle[Array]]:
-        """Return handles of the folds of the rows of each partition, int8 in 1..k: a hash of seed and position."""
-        return list(self._groups(k, 0)[0])
+    def _place_folds(self, fold: Array) -> list[ResultHandle[Array]]:
+        return list(self._send(fold, "folds"))
 
     @property
     def _reducer(self) -> PartitionedReducer:
-        return PartitionedReducer(self.table, self.backend, self._engine, self.weights)
+        return PartitionedReducer(self.table, self.backend, self._engine, self.weights, self._scale)
 
     @property
     def _counter(self) -> PartitionedCounter:  # type: ignore[override]
@@ -116,15 +118,18 @@ class PartitionedStatistics(Statistics):
     def _modes(self, columns: Sequence[Any]) -> list[float]:
         return [mode(self.table, column, self.weights) for column in columns]
 
-    def _exponent_samples(self, columns: Sequence[Any]) -> list[Array]:
+    def _exponent_samples(self, columns: Sequence[Any]) -> list[Any]:
         n_rows, asked = self.n_rows, list(columns)
 
-        def sample(backend: Backend, table: Table, start: int, stop: int) -> list[Array]:
-            return column_values_at(backend, table, select_exponent_rows(start, stop, n_rows, backend.xp), asked)
+        def sample(backend: Backend, table: Table, start: int, stop: int, weights: Array | None = None) -> list[Any]:
+            rows = select_exponent_rows(start, stop, n_rows, backend.xp)
+            own = [] if weights is None else [backend.to_host(weights[rows])]
+            return [*column_values_at(backend, table, rows, asked), *own]
 
-        spans = list(zip(*pairwise(self.table.bounds), strict=True))
-        found = self.table.compute(sample, each=spans, label="rows of an exponent")
-        return [np.concatenate(parts) for parts in transpose_results(found)]
+        each = [*zip(*pairwise(self.table.bounds), strict=True), *([] if self.weights is None else [self.weights])]
+        found = self.table.compute(sample, each=each, label="rows of an exponent")
+        samples = [np.concatenate(parts) for parts in transpose_results(found)]
+        return [*samples, None] if self.weights is None else samples
 
     def map_tables(self, function: Callable[[Backend, Table, list[str]], Result], names: list[str]) -> list[Result]:
         """See `Statistics.map_tables`; `function` can be pickled by cloudpickle."""

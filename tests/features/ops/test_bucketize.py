@@ -41,13 +41,47 @@ def test_bins_match_scikit_learn(fit, strategy: str, seed: int, bins: int, n: in
 
 def test_a_value_that_repeats_makes_no_empty_quantile_bins(fit) -> None:
     made = fit({"x": [0.0] * 50 + [1.0, 2.0, 3.0]}, [{"bucketize": {"columns": "x", "bins": 10}}, {"one_hot": "x"}])
-    assert (made.training.drop(columns="x").sum() > 0).all()
+    assert (made.training.sum() > 0).all()
+
+
+@pytest.mark.parametrize("lowest", [0.0, -7.5, 1e6])
+def test_the_smallest_value_is_in_the_first_bin_even_if_quantiles_equal_it(fit, lowest: float) -> None:
+    x = lowest + np.array([0.0] * 30 + [float(i) for i in range(1, 31)] + [NULL])
+    made = fit({"x": x}, [{"bucketize": {"columns": "x", "bins": 4}}], view="codes")
+    edges = np.unique(np.nanquantile(x, [0.25, 0.5, 0.75]))[1:]  # the first one is the minimum
+    expected = np.where(np.isnan(x), np.nan, np.searchsorted(edges, x, side="right"))
+    np.testing.assert_array_equal(made.training["x"], expected)
+    assert made.serve({"x": [lowest - 9, NULL]})["x"].fillna(-1).tolist() == [0, -1]
 
 
 @pytest.mark.parametrize("strategy", ["uniform", "quantile"])
-def test_a_constant_has_one_bin(fit, strategy: str) -> None:
-    made = fit({"x": [5.0] * 9}, [{"bucketize": {"columns": "x", "bins": 4, "strategy": strategy}}])
-    assert made.training["x"].nunique() == 1
+@pytest.mark.parametrize("x", [[5.0] * 9, [5.0], [NULL, 5.0], [NULL, NULL]])
+def test_a_constant_has_one_bin_without_edges(fit, strategy: str, x: list[float]) -> None:
+    op = {"bucketize": {"columns": "x", "bins": 4, "strategy": strategy}}
+    made = fit({"x": x}, [op], view="codes", schema={"x": "float"})
+    np.testing.assert_array_equal(made.training["x"], np.where(np.isnan(x), np.nan, 0.0))
+    assert made.serve({"x": [4.0, 6.0, NULL]})["x"].fillna(-1).tolist() == [0, 0, -1]
+
+
+@pytest.mark.parametrize("view", ["dense", "codes", "embedding"])
+@pytest.mark.parametrize("later", ["one_hot", "target_encode", "frequency_encode", "encode", "categorify", "auto"])
+def test_a_later_encoding_replaces_the_number_of_the_bin(fit, view: str, later: str) -> None:
+    frame, y = {"x": np.arange(40.0), "other": np.arange(40.0)}, np.tile([0, 1], 20)
+    bins = {"bucketize": {"columns": "x", "bins": 4}}
+    made = fit(frame, [bins, {later: "x"}], y=y, view=view)
+    alone = {"categorify": ["x"], "target_encode": ["x_target"], "frequency_encode": ["x_frequency"]}
+    hot = [f"x=[{low}, {high})" for low, high in [("-inf", 9.75), (9.75, 19.5), (19.5, 29.25), (29.25, "inf")]]
+    ids = later in ("encode", "auto") and view != "dense"
+    assert [name for name in made.names if name != "other"] == alone.get("categorify" if ids else later, hot)
+
+
+def test_an_imputed_bin_has_the_number_of_its_level(fit) -> None:
+    ops = [
+        {"bucketize": {"columns": "x", "edges": [2.5]}},
+        {"impute": {"columns": "x", "strategy": "most_frequent", "indicator": True}},
+    ]
+    made = fit({"x": [1.0, 3.0, 4.0, NULL]}, ops, view="codes").training
+    assert made.to_dict("list") == {"x": [0.0, 1.0, 1.0, 1.0], "x_missing": [0.0, 0.0, 0.0, 1.0]}
 
 
 def test_nulls_fall_into_the_bin_of_the_imputed_value(fit) -> None:
@@ -70,7 +104,7 @@ def test_edges_that_print_alike_have_different_labels(fit) -> None:
     edges = [1_000_000.25, 1_000_000.5, 1_000_000.75]
     x = [1_000_000.0, 1_000_000.3, 1_000_000.6, 1_000_000.9]
     made = fit({"x": x}, [{"bucketize": {"columns": "x", "edges": edges}}, {"one_hot": "x"}])
-    np.testing.assert_array_equal(made.training.drop(columns="x"), np.eye(4))
+    np.testing.assert_array_equal(made.training, np.eye(4))
 
 
 def test_bins_can_be_encoded_like_any_category(fit) -> None:
@@ -93,7 +127,7 @@ def test_bins_for_new_rows_match_the_fit_and_the_outer_ones_are_open(fit) -> Non
 def test_a_bin_that_no_training_row_fell_into_has_no_column_and_is_not_rare(fit) -> None:
     ops = [{"bucketize": {"columns": "x", "edges": [1, 2, 3]}}, {"one_hot": {"columns": "x", "min_frequency": 2}}]
     made = fit({"x": [0.0, 0.0, 1.0, 1.0, 3.0]}, ops)
-    assert made.names == ["x", "x=[-inf, 1)", "x=[1, 2)", "x=(rare)"]
+    assert made.names == ["x=[-inf, 1)", "x=[1, 2)", "x=(rare)"]
     assert made.serve({"x": [2.0, 3.0]})["x=(rare)"].tolist() == [0, 1]
 
 

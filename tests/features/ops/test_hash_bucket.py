@@ -46,9 +46,10 @@ def test_buckets_are_about_equally_full(fit) -> None:
 
 def test_buckets_can_be_encoded_like_any_category(fit) -> None:
     levels = [str(i % 50) for i in range(200)]
-    made = fit({"c": levels}, [{"hash_bucket": {"columns": "c", "buckets": 4}}, {"frequency_encode": "c"}])
-    shares = made.training["c"].map(made.training["c"].value_counts(normalize=True))
-    np.testing.assert_allclose(made.training["c_frequency"], shares, rtol=1e-6)
+    hashed = {"hash_bucket": {"columns": "c", "buckets": 4}}
+    made, ids = fit({"c": levels}, [hashed, {"frequency_encode": "c"}]), fit({"c": levels}, [hashed]).training["c"]
+    assert made.names == ["c_frequency"]  # it replaces the ids
+    np.testing.assert_allclose(made.training["c_frequency"], ids.map(ids.value_counts(normalize=True)), rtol=1e-6)
 
 
 def test_what_was_imputed_falls_into_the_bucket_of_its_level(fit) -> None:

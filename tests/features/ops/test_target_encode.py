@@ -11,6 +11,7 @@ from sklearn.metrics import roc_auc_score
 from sklearn.preprocessing import TargetEncoder
 
 from gpupipe.errors import ConfigError
+from gpupipe.features.program.target import Target
 from tests.examples import examples
 
 ROWS = st.lists(st.tuples(st.sampled_from(["a", "b", "c", None]), st.integers(0, 1)), min_size=2, max_size=50)
@@ -59,8 +60,7 @@ def test_a_training_row_is_encoded_from_the_other_folds_only(fit, rows, folds: i
 @given(seed=st.integers(0, 10**6), row=st.integers(0, 59))
 def test_the_target_of_a_row_does_not_change_its_own_encoding(fit, seed: int, row: int) -> None:
     rng = np.random.default_rng(seed)
-    levels, y = rng.choice(["a", "b", "c"], 60), rng.integers(0, 2, 60)
-    y[:2] = 0, 1
+    levels, y = rng.choice(["a", "b", "c"], 60), rng.integers(0, 2, 60) + 0.0  # folds of classes depend on them
     flipped = y.copy()
     flipped[row] = 1 - flipped[row]
     one, other = (fit({"c": levels}, [{"target_encode": "c"}], y=target) for target in (y, flipped))
@@ -77,12 +77,50 @@ def test_a_category_of_pure_noise_does_not_predict_the_target(fit) -> None:
     assert roc_auc_score(y, naive) > 0.7  # the leak that cross-fitting prevents
 
 
-def test_folds_are_of_about_equal_size_and_depend_on_the_seed(fit) -> None:
-    frame, y = {"c": ["a", "b"] * 5000}, np.tile([0, 1], 5000)
-    folds = [fit(frame, [{"target_encode": "c"}], y=y, seed=seed).features.folds for seed in (1, 1, 2)]
-    np.testing.assert_array_equal(folds[0], folds[1])
-    assert (folds[0] != folds[2]).mean() > 0.7
-    assert np.bincount(folds[0])[1:].min() > 1800
+@pytest.mark.parametrize("n_rows", [1, 2, 5])
+@pytest.mark.parametrize("folds", [2, 7])
+@pytest.mark.parametrize("weigh", [None, lambda n: 0.1 + np.arange(n) / 3])
+def test_few_rows_are_encoded_by_means_of_others_and_one_row_by_the_prior(fit, n_rows: int, folds: int, weigh) -> None:
+    y, levels = np.arange(n_rows) ** 1.5 + 10.0, [f"c{i % 3}" for i in range(n_rows)]
+    weights = None if weigh is None else weigh(n_rows)
+    op = {"target_encode": {"columns": "c", "folds": folds, "smoothing": 0}}
+    for seed in range(20):
+        made = fit({"c": levels}, [op], y=y, seed=seed, weights=weights).training["c_target"]
+        assert made.between(y.min() * (1 - 1e-6), y.max() * (1 + 1e-6)).all()
+
+
+def test_a_level_whose_rows_are_all_in_one_fold_gets_the_mean_of_the_other_folds(fit) -> None:
+    """0.1 + 0.2 + 0.3 - 0.6 is not 0 in float64, so sums of weights must not be differences."""
+    rng = np.random.default_rng(0)
+    levels, y = np.array([f"c{i // 3}" for i in range(300)]), rng.normal(50, 1, 300)
+    weights = rng.choice([0.1, 0.2, 0.3, 1.7], 300)
+    op = {"target_encode": {"columns": "c", "folds": 2, "smoothing": 0}}
+    made = fit({"c": levels}, [op], y=y, weights=weights, schema={"c": "categorical"})
+    fold, alone = made.features.folds, 0
+    for at in range(0, 300, 3):
+        if len(set(fold[at : at + 3])) == 1:
+            others = fold != fold[at]
+            expected = np.average(y[others], weights=weights[others])
+            np.testing.assert_allclose(made.training["c_target"][at : at + 3], expected, rtol=1e-6)
+            alone += 1
+    assert alone > 5
+
+
+@pytest.mark.parametrize(("y", "n_classes", "value"), [(0, 1, 0.0), (0, 2, 0.0), (1, 2, 1.0), (3.4, 0, 3.4)])
+def test_a_target_of_one_value_has_a_constant_column(fit, y: float, n_classes: int, value: float) -> None:
+    made = fit({"c": ["u", "v"] * 10}, [{"target_encode": "c"}], y=Target(np.full(20, float(y)), n_classes))
+    assert made.names == ["c_target"]
+    np.testing.assert_allclose(made.training["c_target"], value, rtol=1e-6)
+    np.testing.assert_allclose(made.serve({"c": ["u", "new", None]})["c_target"], value, rtol=1e-6)
+    if isinstance(y, int):  # scikit-learn encodes a single class as the first of two
+        reference = TargetEncoder(target_type="binary").fit_transform(np.tile([["u"], ["v"]], (10, 1)), np.zeros(20))
+        assert n_classes == 2 or (reference == value).all()
+
+
+def test_the_folds_are_stratified_by_class(fit) -> None:
+    levels, y = np.random.default_rng(0).choice(list("abc"), 97), np.arange(97) % 3
+    fold = fit({"c": levels}, [{"target_encode": {"columns": "c", "folds": 4}}], y=y).features.folds
+    assert pd.crosstab(fold, y).agg(np.ptp).max() <= 1 and np.ptp(np.bincount(fold)[1:]) <= 1
 
 
 @pytest.mark.parametrize("kind", ["binary", "continuous", "multiclass"])
