@@ -7,8 +7,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-import numpy as np
-
 from gpupipe.backends.base import Backend
 from gpupipe.typing import Array
 
@@ -46,7 +44,7 @@ class WeightScale:
     def count(self, weights: Array, backend: Backend) -> Array:
         """Return the weights as integers of at least 1, int64."""
         xp = backend.xp
-        return xp.maximum(xp.rint(xp.ldexp(weights, self.exponent)), 1.0).astype(np.int64)
+        return xp.maximum(xp.rint(xp.ldexp(weights, self.exponent)), 1.0).astype("int64")
 
     def positions(self, total: int, shares: Sequence[float], method: Method = "linear") -> list[QuantilePosition]:
         """Return the position of each quantile in rows with the weight `total`."""
@@ -95,6 +93,12 @@ def interpolate(low: float, high: float, share: float) -> float:
     return (high if share == 1.0 else low + share * (high - low)) + 0.0
 
 
+def count_rows(weights: Array) -> float:
+    """Return the number of rows that weights on the host stand for: their sum, in units of a row of `WeightScale`."""
+    smallest = float(weights[weights > 0].min(initial=1.0))
+    return float(weights.sum()) / smallest
+
+
 def weighted_quantiles(
     x: Array, weights: Array, shares: Sequence[float], backend: Backend, method: Method = "linear"
 ) -> list[float]:
@@ -130,6 +134,7 @@ def weighted_quantiles(
     order = xp.argsort(values)
     reached = xp.cumsum(scale.count(weights[known], backend)[order])
     positions = scale.positions(int(backend.to_host(reached[-1])), shares, method)
-    rows = xp.searchsorted(reached, xp.asarray([(p.low, p.high) for p in positions]), side="right")
+    wanted = xp.asarray([end for p in positions for end in (p.low, p.high)])
+    rows = xp.searchsorted(reached, wanted, side="right").reshape(-1, 2)
     ends, sums = (backend.to_host(found).tolist() for found in (values[order[rows]], reached[rows[:, 0]]))
     return [p.interpolate(low, high, n) for p, (low, high), n in zip(positions, ends, sums, strict=True)]

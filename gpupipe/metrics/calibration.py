@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
+from gpupipe.backends.weighted_quantiles import count_rows
 from gpupipe.errors import DataError
 from gpupipe.typing import Array, ArrayNamespace
 
@@ -132,7 +133,7 @@ def fit_calibration(
         return _temperature(probability, y, weight)
     if probability.ndim > 1:
         # A probability of exactly 0 would cost a single row of that class an infinite log loss.
-        least = 1.0 / (len(y) + 2)
+        least = 1.0 / (count_rows(weight) + 2)
         each = [_isotonic(p, (y == code).astype(np.float64), weight, least) for code, p in enumerate(probability.T)]
         return Calibration("isotonic", classes=tuple(each))
     return (_isotonic if how == "isotonic" else _sigmoid)(probability, y.astype(np.float64), weight)

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from gpupipe.backends.weighted_quantiles import count_rows
 from gpupipe.errors import DataError
 from gpupipe.typing import Array
 
@@ -188,8 +189,8 @@ def fit_conformal(
         scores = np.maximum(output[:, ends[0]] - y, y - output[:, ends[1]])
     order = np.argsort(scores, kind="stable")
     weight = np.ones(n_rows) if sample_weight is None else sample_weight
-    mass = np.cumsum(weight[order]) / min(1.0, weight.min())
-    at = int(np.searchsorted(mass, min(_rank(level, mass[-1]), mass[-1]) * (1 - 1e-12)))
+    mass, n = np.cumsum(weight[order]), count_rows(weight)
+    at = int(np.searchsorted(mass, mass[-1] * min(_rank(level, n) / n, 1.0) * (1 - 1e-12)))
     return Conformal(level, float(scores[order[at]]), ends)
 
 

@@ -132,3 +132,11 @@ def test_a_row_has_the_same_bits_alone_and_among_others(how: Any) -> None:
     found = calibration.apply(np.asfortranarray(probability))
     for i in range(100):
         np.testing.assert_array_equal(calibration.apply(probability[i : i + 1]), found[i : i + 1])
+
+
+def test_whole_weights_are_repeated_rows_in_the_maps_of_several_classes() -> None:
+    rng = np.random.default_rng(0)
+    y, guess, weight = rng.integers(0, 3, 80), rng.dirichlet(np.ones(3), 80), rng.integers(1, 4, 80)
+    weighted = fit_calibration(guess, y, "isotonic", sample_weight=weight.astype(float))
+    repeated = fit_calibration(guess.repeat(weight, axis=0), y.repeat(weight), "isotonic")
+    np.testing.assert_allclose(weighted.apply(guess), repeated.apply(guess), rtol=1e-9)
