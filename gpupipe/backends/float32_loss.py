@@ -46,10 +46,12 @@ class NumberUnit(NamedTuple):
 
 
 def count_distinct(values: Array, center: float = 0.0) -> tuple[int, int]:
-    """Return the number of distinct values, float64 without NaN, and that of ``values - center`` in float32."""
+    """Return the number of distinct values of a float64 array, without NaN, and of ``values - center`` in float32."""
     import numpy as np
 
-    distinct = np.unique(values)
+    ordered = np.sort(values)[: len(values) - int(np.isnan(values).sum())]  # NaN is last
+    if not len(ordered):
+        return 0, 0
     with np.errstate(over="ignore"):
-        kept = np.unique((distinct - center).astype(np.float32))
-    return len(distinct), len(kept)
+        rounded = (ordered - center).astype(np.float32)  # in the same order
+    return tuple(1 + int(np.count_nonzero(x[1:] != x[:-1])) for x in (ordered, rounded))  # type: ignore[return-value]

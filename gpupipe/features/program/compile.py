@@ -70,7 +70,7 @@ class _ProgramWriter:
             return 0.0
         if op is Opcode.LOAD:
             # Centering in the precision of the source avoids the loss of a small spread around a large mean in float32.
-            center = _center_of(column.transforms)
+            center = center_of(column.transforms)
             if self.places[producer.source][0] == "float32":
                 center = float(np.float32(center))  # subtracted exactly; SCALE adds the remainder
             self._put(op, dst, producer.source, params=(center,))
@@ -150,7 +150,7 @@ class _ProgramWriter:
         self.instructions.append([int(op), dst, *place, arg, param_at, lut_at, size])
 
 
-def _center_of(transforms: tuple[Transform, ...]) -> float:
+def center_of(transforms: tuple[Transform, ...]) -> float:
     """Return the center of the first CENTER if LOAD may subtract it, that is, if only FILL and CLIP precede it."""
     for transform in transforms:
         if transform.op == "CENTER":

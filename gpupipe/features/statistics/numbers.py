@@ -10,8 +10,9 @@ from typing import Any, TypeVar
 import numpy as np
 
 from gpupipe.backends.base import Backend
+from gpupipe.backends.float32_loss import count_distinct
 from gpupipe.backends.weighted_quantiles import WEIGHT_RESOLUTION
-from gpupipe.features.program.compile import compile_program
+from gpupipe.features.program.compile import center_of, compile_program
 from gpupipe.features.program.expressions import NumericExpr
 from gpupipe.features.program.transforms import (
     apply_transforms,
@@ -32,7 +33,7 @@ from gpupipe_kernels.reduce.engine import FLOAT32_MAX
 
 Value = TypeVar("Value")
 
-EXPONENT_SAMPLE_ROWS = 2**17  # standard error of the exponent: some thousandths
+SAMPLE_ROWS = 2**17  # standard error of an exponent: some thousandths
 
 
 class NumberStatistics:
@@ -152,18 +153,32 @@ class NumberStatistics:
     def exponents(self, columns: Sequence[NumericExpr]) -> list[tuple[float, bool]]:
         """Return the Yeo-Johnson exponent of each column, and whether float32 limits it.
 
-        If there are more than `EXPONENT_SAMPLE_ROWS` rows, about that many are sampled, by a hash of the position. The
+        If there are more than `SAMPLE_ROWS` rows, about that many are sampled, by a hash of the position. The
         search runs on the CPU: it evaluates dozens of exponents, each in a pass over the sample.
         """
 
         def reduce(missing: Sequence[NumericExpr]) -> list[tuple[float, bool]]:
-            return self.backend.map(find_exponent, self._exponent_samples(self._arrays(missing)))
+            return self.backend.map(find_exponent, self._samples(self._arrays(missing)))
 
         return self._each(columns, "exponents", identity, reduce)
 
-    def _exponent_samples(self, columns: Sequence[Array]) -> list[Array]:
-        """Return the sample of each column for the search of its exponent, on the host."""
-        rows = select_exponent_rows(0, self.n_rows, self.n_rows, self.backend.xp)
+    def distinct_counts(self, columns: Sequence[NumericExpr]) -> list[tuple[int, int]]:
+        """Return the number of distinct values of the table column that each expression loads, and in float32.
+
+        The float32 values are those that the program loads, after the center of the expression is subtracted in
+        float64. Rows are sampled as for `exponents`; rows are counted, not weights.
+        """
+
+        def reduce(missing: Sequence[NumericExpr]) -> list[tuple[int, int]]:
+            samples = self._samples(self._arrays([replace(column, transforms=()) for column in missing]))
+            centers = [center_of(column.transforms) for column in missing]
+            return self.backend.map(lambda own: count_distinct(*own), list(zip(samples, centers, strict=True)))
+
+        return self._each(columns, "distinct", lambda c: (c.producer.source, center_of(c.transforms)), reduce)
+
+    def _samples(self, columns: Sequence[Array]) -> list[Array]:
+        """Return the sample of each column for the search of its exponent or its distinct values, on the host."""
+        rows = select_sample_rows(0, self.n_rows, self.n_rows, self.backend.xp)
         return [self.backend.to_host(x[rows]) for x in columns]
 
     def values(self, columns: Sequence[NumericExpr]) -> Array:
@@ -234,8 +249,8 @@ def find_mode(values: Array, counts: Array, to_host: Callable[[Array], Any] = np
     return float(value) + 0.0, to_host(most).item()  # + 0.0 turns -0.0 into 0.0
 
 
-def select_exponent_rows(start: int, stop: int, n_rows: int, xp: ArrayNamespace) -> Array | slice:
-    """Return an index into rows start..stop of `n_rows` that selects the sample for the exponent."""
-    if n_rows <= EXPONENT_SAMPLE_ROWS:
+def select_sample_rows(start: int, stop: int, n_rows: int, xp: ArrayNamespace) -> Array | slice:
+    """Return an index into rows start..stop of `n_rows` that selects the sample for exponents and distinct values."""
+    if n_rows <= SAMPLE_ROWS:
         return slice(None)
-    return mix(xp.arange(start, stop, dtype=np.uint32)) < np.uint32(2**32 * EXPONENT_SAMPLE_ROWS // n_rows)
+    return mix(xp.arange(start, stop, dtype=np.uint32)) < np.uint32(2**32 * SAMPLE_ROWS // n_rows)

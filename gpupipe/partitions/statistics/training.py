@@ -14,7 +14,7 @@ from gpupipe.features.program.compile import compile_program
 from gpupipe.features.program.expressions import NumericExpr
 from gpupipe.features.program.target import Target
 from gpupipe.features.program.transforms import is_source
-from gpupipe.features.statistics.numbers import select_exponent_rows
+from gpupipe.features.statistics.numbers import select_sample_rows
 from gpupipe.features.statistics.training import Statistics, make_statistics
 from gpupipe.partitions.number_columns import column_values_at
 from gpupipe.partitions.statistics.categories import PartitionedCounter
@@ -116,14 +116,14 @@ class PartitionedStatistics(Statistics):
     def _modes(self, columns: Sequence[Any]) -> list[float]:
         return [mode(self.table, column, self.weights) for column in columns]
 
-    def _exponent_samples(self, columns: Sequence[Any]) -> list[Array]:
+    def _samples(self, columns: Sequence[Any]) -> list[Array]:
         n_rows, asked = self.n_rows, list(columns)
 
         def sample(backend: Backend, table: Table, start: int, stop: int) -> list[Array]:
-            return column_values_at(backend, table, select_exponent_rows(start, stop, n_rows, backend.xp), asked)
+            return column_values_at(backend, table, select_sample_rows(start, stop, n_rows, backend.xp), asked)
 
         spans = list(zip(*pairwise(self.table.bounds), strict=True))
-        found = self.table.compute(sample, each=spans, label="rows of an exponent")
+        found = self.table.compute(sample, each=spans, label="sampled rows")
         return [np.concatenate(parts) for parts in transpose_results(found)]
 
     def map_tables(self, function: Callable[[Backend, Table, list[str]], Result], names: list[str]) -> list[Result]:

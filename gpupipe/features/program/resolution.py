@@ -1,0 +1,67 @@
+"""Columns whose distinct values merge in float32, the type of the matrix.
+
+A program loads a float64 column as ``float32(x - center)``, subtracted in float64. Ops that scale have their own
+center. Other columns get one if their values merge without it and fewer do with it: the median, which is exact and does
+not depend on the order of the rows. What still merges is reported.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from gpupipe.features.program.compile import KEEPS_SHIFT, center_of
+from gpupipe.features.program.expressions import NumericExpr
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from gpupipe.features.program.builder import ProgramBuilder
+
+MOST_MERGED = 0.01
+"""Share of the distinct values that may merge. Of random numbers, some do in any table."""
+
+
+def keep_resolution(builder: ProgramBuilder) -> None:
+    """Center the outputs whose distinct values merge in float32, and warn about them and about those that still do."""
+    loaded = {name: list(_loads(output.column)) for name, output in builder.outputs.items()}
+    schema = builder.statistics.table.schema
+    leaves = [leaf for own in loaded.values() for leaf in own if schema[leaf.producer.source].storage == "float64"]
+    counts = dict(zip(map(_key, leaves), builder.statistics.distinct_counts(leaves), strict=True))
+    merged = {key for key, (n, kept) in counts.items() if n - kept > MOST_MERGED * n}
+    if not merged:
+        return
+    for name, own in loaded.items():
+        for leaf in own:
+            if _key(leaf) in merged:
+                _handle(builder, name, leaf, *counts[_key(leaf)])
+
+
+def _handle(builder: ProgramBuilder, name: str, leaf: NumericExpr, n: int, kept: int) -> None:
+    output, source = builder.outputs[name], leaf.producer.source
+    merging = f"column {source!r}: its {n:,} distinct values become {kept:,} in float32 ({(n - kept) / n:.1%} fewer)"
+    if leaf is output.column and all(step.op in KEEPS_SHIFT for step in leaf.transforms):
+        (center,) = builder.statistics.medians([replace(leaf, transforms=())])
+        centred = leaf.then("CENTER", center, 1.0)
+        ((_, left),) = builder.statistics.distinct_counts([centred])
+        if left - kept > MOST_MERGED * n:
+            builder.outputs[name] = replace(output, column=centred)
+            builder.record_state("center", name, {"center": center})
+            remaining = "" if left == n else f", which leaves {left:,}"
+            builder.warn(f"{merging}; the feature {name!r} is the column minus {center:,.12g}{remaining}")
+            return
+    builder.warn(
+        f"{merging} for the feature {name!r}; derive a difference or parts of it, or declare it as categorical"
+    )
+
+
+def _loads(column: NumericExpr) -> Iterator[NumericExpr]:
+    """Yield the expressions that load a table column, among an expression and its operands."""
+    if column.producer.op == "LOAD":
+        yield column
+    for operand in column.producer.operands:
+        yield from _loads(operand)
+
+
+def _key(column: NumericExpr) -> tuple[str, float]:
+    return column.producer.source, center_of(column.transforms)
