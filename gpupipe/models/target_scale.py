@@ -2,7 +2,7 @@
 
 XGBoost, LightGBM, CatBoost and models on a GPU hold targets, residuals or their sums in float32, which has 24 bits. Of
 a target such as 1.7e9 plus minutes they see one or two values. A training on ``(y - offset) / unit`` is the same
-regression for the models whose `ModelSettings.target_invariance` says so, and the prediction is converted back in
+regression for models with a `ModelSettings.target_invariance`, and the prediction is converted back in
 float64. Other targets are left alone, so that the bits of their models do not change.
 """
 

@@ -7,8 +7,8 @@ from collections.abc import Iterable, Mapping
 import numpy as np
 
 from gpupipe.features.program.expressions import CategoryExpr, IndexTerm, NumericExpr, Producer, Transform
-from gpupipe_kernels.program.opcodes import PART_SIZES, STARTS_SEGMENT, CalendarPart, Opcode
-from gpupipe_kernels.program.program import Call, Program, block_id
+from gpupipe_kernels.program.opcodes import PART_SIZES, STARTS_SEGMENT, CalendarPart, Field, Opcode
+from gpupipe_kernels.program.program import NO_TABLE, Call, Program, block_id
 
 KEEPS_SHIFT = ("FILL", "CLIP")
 
@@ -120,12 +120,20 @@ class _ProgramWriter:
             if op is Opcode.INDEX_PART:
                 self._put(op, -1, term.source, arg=term.part, size=PART_SIZES[CalendarPart(term.part)])
             elif op is Opcode.INDEX_BIN:
-                self._put(op, -1, term.source, arg=term.stride, lut=np.array(term.edges, np.float32))
+                self._bins(term)
             else:
                 self._put(op, -1, term.source, arg=term.stride)
         if by_fold:
             self._put(Opcode.INDEX_FOLD, -1, arg=size)
         self.index = (terms, by_fold)
+
+    def _bins(self, term: IndexTerm) -> None:
+        if self.places[term.source][0] == "float32":
+            self._put(Opcode.INDEX_BIN, -1, term.source, arg=term.stride, lut=np.array(term.edges, np.float32))
+            return
+        n = len(term.edges)
+        self._put(Opcode.INDEX_BIN, -1, term.source, arg=term.stride, params=term.edges, size=n)
+        self.instructions[-1][Field.LUT] = NO_TABLE
 
     def _put(
         self,
