@@ -13,6 +13,11 @@ MOST_OFFSET = 2.0**10
 UNITS = (2.0**-12, 2.0**40)
 """Spreads that are left alone. Below, XGBoost's least gain of a split, 1e-6, exceeds the variance of a table; above,
 squared residuals overflow float32."""
+MOST_MERGED = 0.01
+"""Share of distinct values that may merge in float32. Of random numbers, some do in any table."""
+
+NOISE = 2.0**-48
+"""Relative difference of results of float64 arithmetic that were equal without rounding."""
 
 
 class NumberUnit(NamedTuple):
@@ -46,12 +51,29 @@ class NumberUnit(NamedTuple):
 
 
 def count_distinct(values: Array, center: float = 0.0) -> tuple[int, int]:
-    """Return the number of distinct values of a float64 array, without NaN, and of ``values - center`` in float32."""
+    """Return the number of distinct values of a float64 array, without NaN, and of ``values - center`` in float32.
+
+    Fractions that differ by `NOISE` only, such as 0.1 + 0.2 and 0.3, are one value.
+    """
     import numpy as np
 
     ordered = np.sort(values)[: len(values) - int(np.isnan(values).sum())]  # NaN is last
     if not len(ordered):
         return 0, 0
+    upper, gap = ordered[1:], np.diff(ordered)
+    is_step = (gap > NOISE * np.abs(upper)) | ((gap > 0) & (upper == np.rint(upper)))
     with np.errstate(over="ignore"):
         rounded = (ordered - center).astype(np.float32)  # in the same order
-    return tuple(1 + int(np.count_nonzero(x[1:] != x[:-1])) for x in (ordered, rounded))  # type: ignore[return-value]
+    is_kept = is_step & (rounded[1:] != rounded[:-1])
+    return 1 + int(np.count_nonzero(is_step)), 1 + int(np.count_nonzero(is_kept))
+
+
+def merges(values: Array) -> bool:
+    """Return whether more than `MOST_MERGED` of the distinct values of a float64 array merge in float32."""
+    import numpy as np
+
+    known = values[~np.isnan(values)]
+    if NumberUnit.of(known, has_units=False).is_plain:  # cheaper than a sort
+        return False
+    n, kept = count_distinct(known)
+    return n - kept > MOST_MERGED * n

@@ -202,3 +202,10 @@ def test_distinct_values_are_counted_in_float32() -> None:
     assert count_distinct(seconds) == (600, 1)
     assert count_distinct(seconds, 1.7e9) == (600, 600)
     assert count_distinct(np.array([])) == (0, 0)
+
+
+def test_rounding_errors_make_no_distinct_values() -> None:
+    prices = np.arange(1, 400) * 0.1
+    assert len(np.unique([prices, np.arange(1, 400) / 10])) > 450
+    assert count_distinct(np.concatenate([prices, np.arange(1, 400) / 10])) == (399, 399)
+    assert count_distinct(2.0**52 + np.arange(10)) == (10, 1)  # integers have none

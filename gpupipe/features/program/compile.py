@@ -66,8 +66,11 @@ class _ProgramWriter:
             self._combine(op, producer, dst, register)
             return 0.0
         if op is Opcode.TAKE:
-            self._take(producer.codes, producer.table, dst)  # type: ignore[arg-type]
-            return 0.0
+            assert producer.codes is not None
+            assert producer.table is not None
+            center = center_of(column.transforms) if producer.table.dtype == np.float64 else 0.0
+            self._take(producer.codes, producer.table - center if center else producer.table, dst)
+            return center
         if op is Opcode.LOAD:
             # Centering in the precision of the source avoids the loss of a small spread around a large mean in float32.
             center = center_of(column.transforms)

@@ -10,6 +10,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from gpupipe.backends.float32_loss import MOST_MERGED, NumberUnit
 from gpupipe.features.program.compile import KEEPS_SHIFT, center_of
 from gpupipe.features.program.expressions import NumericExpr
 
@@ -18,12 +19,10 @@ if TYPE_CHECKING:
 
     from gpupipe.features.program.builder import ProgramBuilder
 
-MOST_MERGED = 0.01
-"""Share of the distinct values that may merge. Of random numbers, some do in any table."""
-
 
 def keep_resolution(builder: ProgramBuilder) -> None:
     """Center the outputs whose distinct values merge in float32, and warn about them and about those that still do."""
+    _center_tables(builder)
     loaded = {name: list(_loads(output.column)) for name, output in builder.outputs.items()}
     schema = builder.statistics.table.schema
     leaves = [leaf for own in loaded.values() for leaf in own if schema[leaf.producer.source].storage == "float64"]
@@ -53,6 +52,22 @@ def _handle(builder: ProgramBuilder, name: str, leaf: NumericExpr, n: int, kept:
     builder.warn(
         f"{merging} for the feature {name!r}; derive a difference or parts of it, or declare it as categorical"
     )
+
+
+def _center_tables(builder: ProgramBuilder) -> None:
+    """Center the outputs that look up numbers whose differences float32 loses, such as means of a target."""
+    for name, output in builder.outputs.items():
+        table = output.column.producer.table
+        if (
+            table is None
+            or table.dtype.name == "float32"
+            or any(s.op not in KEEPS_SHIFT for s in output.column.transforms)
+        ):
+            continue
+        center, _ = NumberUnit.of(table[table == table], has_units=False)
+        builder.outputs[name] = replace(output, column=output.column.then("CENTER", center, 1.0))
+        builder.record_state("center", name, {"center": center})
+        builder.warn(f"{name}: float32 would lose the differences of its values; the feature is minus {center:,.12g}")
 
 
 def _loads(column: NumericExpr) -> Iterator[NumericExpr]:

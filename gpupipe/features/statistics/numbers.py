@@ -105,6 +105,7 @@ class NumberStatistics:
         loaded = [replace(column, transforms=()) for column in columns if column.producer.op == "LOAD"]
         pivots = iter(self._reducer.find_pivots(self._arrays(loaded)))
         values = [apply_transforms(column, next(pivots)) if column.producer.op == "LOAD" else 0.0 for column in columns]
+        values = [_table_pivot(column, value) for column, value in zip(columns, values, strict=True)]
         return [float(np.float32(value)) if abs(value) <= FLOAT32_MAX else 0.0 for value in values]
 
     def quantiles(self, columns: Sequence[NumericExpr], q: list[float]) -> list[list[float]]:
@@ -223,6 +224,16 @@ class NumberStatistics:
         if missing:
             self._memory |= zip(missing, reduce(list(missing.values())), strict=True)
         return [self._memory[k] for k in keys]
+
+
+def _table_pivot(column: NumericExpr, value: float) -> float:
+    """Return the median of a float64 lookup table whose values are unchanged, else `value`."""
+    table = column.producer.table
+    return (
+        float(np.nanmedian(table))
+        if table is not None and table.dtype == np.float64 and not column.transforms
+        else value
+    )
 
 
 def count_values(x: Array, weights: Array | None, xp: ArrayNamespace) -> tuple[Array, Array]:

@@ -105,3 +105,23 @@ def test_large_tables_are_sampled(fit: Any, monkeypatch: pytest.MonkeyPatch) -> 
     fitted = fit({"t": SECONDS}, view="codes")
     assert "become 1 in float32" in warnings_of(fitted)
     np.testing.assert_allclose(fitted.training["t"], SECONDS - np.median(SECONDS), atol=1e-5)
+
+
+@pytest.mark.parametrize("view", ["codes", "dense"])
+def test_means_of_a_target_with_an_offset_stay_apart(fit: Any, view: str) -> None:
+    level = np.arange(200) % 5
+    y = 1.7e9 + level * 0.37
+    frame = {"c": [f"level {i}" for i in level]}
+    ops = [{"target_encode": {"columns": "c", "folds": 2, "smoothing": 0}}]
+    fitted = fit(frame, ops, y=y, view=view)
+    served = fitted.serve(frame).filter(like="target").iloc[:, 0]
+    np.testing.assert_allclose(served - served[0], y - y[0], atol=1e-5)
+    assert "float32 would lose the differences of its values" in warnings_of(fitted)
+
+
+def test_means_of_other_targets_are_in_their_units(fit: Any) -> None:
+    level = np.arange(200) % 5
+    ops = [{"target_encode": {"columns": "c", "folds": 2, "smoothing": 0}}]
+    fitted = fit({"c": [f"level {i}" for i in level]}, ops, y=2000.0 + level * 0.37)
+    np.testing.assert_allclose(fitted.serve({"c": ["level 3"]}).iloc[0, 0], 2001.11, rtol=1e-6)
+    assert not fitted.features.warnings
