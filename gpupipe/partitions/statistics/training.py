@@ -116,11 +116,12 @@ class PartitionedStatistics(Statistics):
     def _modes(self, columns: Sequence[Any]) -> list[float]:
         return [mode(self.table, column, self.weights) for column in columns]
 
-    def _samples(self, columns: Sequence[Any]) -> list[Array]:
+    def _samples(self, columns: Sequence[Any], n_sampled: int) -> list[Array]:
         n_rows, asked = self.n_rows, list(columns)
 
         def sample(backend: Backend, table: Table, start: int, stop: int) -> list[Array]:
-            return column_values_at(backend, table, select_sample_rows(start, stop, n_rows, backend.xp), asked)
+            rows = select_sample_rows(start, stop, n_rows, n_sampled, backend.xp)
+            return column_values_at(backend, table, rows, asked)
 
         spans = list(zip(*pairwise(self.table.bounds), strict=True))
         found = self.table.compute(sample, each=spans, label="sampled rows")
