@@ -213,6 +213,16 @@ def test_a_numeric_column_next_to_them_is_standardized() -> None:
     np.testing.assert_allclose(found, (frame.age - 4.0) / frame.age.std(ddof=0), rtol=1e-6)
 
 
+@pytest.mark.parametrize(("columns", "is_scaled"), [("@numeric", False), ("@all", False), ("note_hash_*", True)])
+def test_ops_that_scale_a_kind_leave_the_columns(columns: str, is_scaled: bool) -> None:
+    texts = ["a b", "a c", "a", "rare a a"]
+    ops = [{"text_hash": {"columns": "note", "buckets": 16}}, {"standardize": [columns, "!note"]}]
+    ops = ops if columns == "@all" else [ops[0], {"standardize": columns}]
+    program = gp.FeatureProgram(ops, schema={"note": "text"})
+    found = program.fit_transform(pd.DataFrame({"note": texts}))
+    assert np.array_equal(found, hashed(texts)) is not is_scaled
+
+
 def test_logistic_regression_on_texts_is_as_good_as_with_scikit_learn() -> None:
     rng = np.random.default_rng(5)
     words = np.array([f"w{i}" for i in range(300)])
