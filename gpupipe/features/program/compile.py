@@ -67,9 +67,9 @@ class _ProgramWriter:
             return 0.0
         if op is Opcode.TAKE:
             assert producer.codes is not None
-            assert producer.table is not None
-            center = center_of(column.transforms) if producer.table.dtype == np.float64 else 0.0
-            self._take(producer.codes, producer.table - center if center else producer.table, dst)
+            table = np.asarray(producer.table)
+            center = center_of(column.transforms) if table.dtype == np.float64 else 0.0
+            self._take(producer.codes, table - center if center else table, dst)
             return center
         if op is Opcode.LOAD:
             # Centering in the precision of the source avoids the loss of a small spread around a large mean in float32.
