@@ -44,6 +44,9 @@ Constraints = Annotated[
     ),
 ]
 
+Invariance = Literal["none", "shift", "affine"]
+"""Changes of a target that leave a model the same: see `ModelSettings.target_invariance`."""
+
 # Families, in the order of listings.
 FAMILIES = (
     "linear", "forest", "boosting", "xgboost.settings", "catboost", "lightgbm", "neighbors", "bayes", "svm",
@@ -180,6 +183,14 @@ class ModelSettings(Settings):
             If the settings state another loss.
         """
         raise NotImplementedError
+
+    def target_invariance(self, task: Task) -> Invariance:
+        """Return which changes of the target leave the model of a regression or of quantiles the same.
+
+        shift: a model of ``y - c`` predicts what the model of ``y`` predicts, minus c. affine: likewise for a positive
+        factor. none: neither, as for losses of relative errors, and for estimators that are not known.
+        """
+        return "none"
 
     def estimator_name(self, task: Task) -> str:
         """Return the scikit-learn class name for this task, such as ``"RandomForestClassifier"``."""

@@ -21,6 +21,7 @@ from gpupipe.models.base import (
     Constraints,
     CountOrShare,
     Fraction,
+    Invariance,
     ModelSettings,
     NonNegative,
     Positive,
@@ -127,6 +128,9 @@ class HistGradientBoosting(ModelSettings):
         if task in CLASSIFICATION:
             params.pop("quantile")
         return params
+
+    def target_invariance(self, task: Task) -> Invariance:
+        return "affine" if self.loss not in ("gamma", "poisson") and self.scoring == "loss" else "none"
 
     def for_quantile(self, level: float) -> Self:
         loss = choose_for_task("hist_gradient_boosting", "loss", self.loss, LOSSES, "quantile")

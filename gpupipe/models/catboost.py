@@ -15,6 +15,7 @@ from gpupipe.models.base import (
     ClassWeight,
     Constraints,
     Fraction,
+    Invariance,
     ModelSettings,
     NonNegative,
     Positive,
@@ -37,6 +38,8 @@ LOSSES: dict[Task, tuple[str, ...]] = {
     "regression": ("RMSE", "MAE", "MAPE", "Quantile", "Poisson"),
     "quantile": ("Quantile",),
 }
+DIFFERENCES = frozenset({"auto", "RMSE", "MAE", "Quantile"})  # losses of differences from the target
+METRICS_OF_DIFFERENCES = frozenset({None, "RMSE", "MAE", "R2"})
 EXACT_LOSSES = ("MAE", "Quantile")  # their exact leaves, the default, ignore row weights in CatBoost 1.2
 # CB_TD_CLASS and CB_TD_REG of pytabkit 1.7.3, default_params.py, with a fifth of the rows held out.
 _STOP = {
@@ -168,6 +171,10 @@ class CatBoost(ModelSettings):
         if task in CLASSIFICATION:  # CatBoostClassifier sets it by the number of classes
             params.pop("loss_function")
         return {**params, "allow_writing_files": False, "logging_level": "Silent"}
+
+    def target_invariance(self, task: Task) -> Invariance:
+        known = self.loss_function in DIFFERENCES and self.eval_metric in METRICS_OF_DIFFERENCES
+        return "affine" if known else "none"
 
     def for_quantile(self, level: float) -> Self:
         loss = choose_for_task("catboost", "loss_function", self.loss_function, LOSSES, "quantile")

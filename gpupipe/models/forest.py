@@ -15,6 +15,7 @@ from gpupipe.models.base import (
     Constraints,
     CountOrShare,
     Fraction,
+    Invariance,
     ModelSettings,
     NonNegative,
     PositiveInt,
@@ -107,6 +108,11 @@ class RandomForest(ModelSettings):
         "null: as many as there are rows.",
     )
     monotonic_cst: Constraints = None
+
+    def target_invariance(self, task: Task) -> Invariance:
+        if self.criterion == "poisson":
+            return "none"
+        return "shift" if self.min_impurity_decrease or self.ccp_alpha else "affine"
 
     def estimator_name(self, task: Task) -> str:
         return f"{self.library_class}Classifier" if task in CLASSIFICATION else f"{self.library_class}Regressor"

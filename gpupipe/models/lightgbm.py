@@ -16,6 +16,7 @@ from gpupipe.models.base import (
     ClassWeight,
     Constraints,
     Fraction,
+    Invariance,
     ModelSettings,
     NonNegative,
     NonNegativeInt,
@@ -46,6 +47,10 @@ OBJECTIVES: dict[Task, tuple[str, ...]] = {
     "quantile": ("quantile",),
     "ranking": ("lambdarank", "rank_xendcg"),
 }  # fmt: skip
+
+# Losses and metrics of differences from the target.
+DIFFERENCES = frozenset({"auto", "regression", "regression_l1", "huber", "fair", "quantile"})
+METRICS_OF_DIFFERENCES = frozenset({None, "l1", "l2", "mae", "mse", "rmse", "quantile"})
 
 # LGBM_TD_CLASS and LGBM_TD_REG of pytabkit 1.7.3, default_params.py, with a fifth of the rows held out.
 _STOP = {"n_estimators": 1000, "early_stopping_rounds": 300, "validation_fraction": 0.2}
@@ -207,6 +212,12 @@ class LightGBM(ModelSettings):
         if self.scale_pos_weight is None:
             params.pop("scale_pos_weight")
         return {**params, "deterministic": True, "force_col_wise": True, "verbosity": -1}
+
+    def target_invariance(self, task: Task) -> Invariance:
+        if self.objective not in DIFFERENCES or self.eval_metric not in METRICS_OF_DIFFERENCES:
+            return "none"
+        has_threshold = self.objective in ("huber", "fair") or self.reg_alpha or self.min_split_gain
+        return "shift" if has_threshold or self.max_delta_step else "affine"
 
     def for_quantile(self, level: float) -> Self:
         objective = choose_for_task("lightgbm", "objective", self.objective, OBJECTIVES, "quantile")

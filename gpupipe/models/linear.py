@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import Field
 
-from gpupipe.models.base import MODELS, ClassWeight, ModelSettings, NonNegative, Positive, PositiveInt
+from gpupipe.models.base import MODELS, ClassWeight, Invariance, ModelSettings, NonNegative, Positive, PositiveInt
 from gpupipe.tasks import CLASSIFICATION, REGRESSION, Task
 from gpupipe.typing import Matrix
 
@@ -34,6 +34,11 @@ class _LinearRegressor(_Linear):
     """Least squares in float64: in float32 the normal equations lose columns of small scale to rounding."""
 
     tasks = REGRESSION
+    if TYPE_CHECKING:
+        fit_intercept: bool
+
+    def target_invariance(self, task: Task) -> Invariance:
+        return "shift" if self.fit_intercept else "none"
 
     def estimator_params(self, task: Task) -> dict[str, Any]:
         # The float64 matrix is a private copy, so it may be centered in place.

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from pydantic import Field
 
-from gpupipe.models.base import MODELS, ModelSettings, Positive, PositiveInt
+from gpupipe.models.base import MODELS, Invariance, ModelSettings, Positive, PositiveInt
 from gpupipe.tasks import CLASSIFICATION, REGRESSION, Task
 
 if TYPE_CHECKING:
@@ -45,6 +45,9 @@ class KNN(ModelSettings):
     metric: Literal[
         "minkowski", "euclidean", "manhattan", "chebyshev", "cosine", "canberra", "braycurtis", "hamming"
     ] = Field("minkowski", description="Distance between rows. braycurtis and hamming are available on the CPU only.")
+
+    def target_invariance(self, task: Task) -> Invariance:
+        return "affine"
 
     def estimator_name(self, task: Task) -> str:
         return "KNeighborsClassifier" if task in CLASSIFICATION else "KNeighborsRegressor"

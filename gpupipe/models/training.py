@@ -27,6 +27,7 @@ from gpupipe.models.fitted.scikit_learn import FittedSklearn
 from gpupipe.models.fitted.xgboost import FittedXGBoost
 from gpupipe.models.neural.settings import NeuralSettings
 from gpupipe.models.quantile_training import fit_quantiles, learns_one_quantile
+from gpupipe.models.target_scale import TargetScale, fit_on_scale
 from gpupipe.models.target_training import fit_targets
 from gpupipe.models.weights import row_weights, takes_no_weights
 from gpupipe.random_streams import derive_seed
@@ -61,8 +62,7 @@ def fit(
 ) -> FittedModel:
     """Train `model` on the device of the backend and return the fitted model.
 
-    A model that the device cannot train falls back to the host, if the configuration allows that
-    (`Backend.fall_back`).
+    A model that the device cannot train falls back to the host, if the configuration allows (`Backend.fall_back`).
 
     Parameters
     ----------
@@ -86,6 +86,8 @@ def fit(
     DeviceError
         If the device cannot train the model and fallback is forbidden.
     """
+    if y is not None and (scale := TargetScale.of(model, y, context)) is not None:
+        return fit_on_scale(scale, y, context, lambda y, own: fit(model, X, y, own, sample_weight, n_threads))
     if learns_one_quantile(model, context):
         return fit_quantiles(model, context, lambda one, own: fit(one, X, y, own, sample_weight, n_threads))
     if context.targets and not model.learns_jointly:

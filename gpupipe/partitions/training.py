@@ -11,6 +11,7 @@ from gpupipe.errors import ConfigError, LimitError
 from gpupipe.models import FitContext, FittedModel, ModelSettings, fit
 from gpupipe.models.matrix import fit_matrix
 from gpupipe.models.quantile_training import fit_quantiles, learns_one_quantile
+from gpupipe.models.target_scale import TargetScale, fit_on_scale
 from gpupipe.models.target_training import fit_targets
 from gpupipe.models.xgboost.settings import XGBoost
 from gpupipe.partitions.linear import can_fit_in_passes, fit_in_passes
@@ -77,6 +78,8 @@ def _(X: PartitionedMatrix, model: ModelSettings, y: Array | None, context: FitC
     GpupipeError
         As `gpupipe.models.fit`.
     """
+    if y is not None and (scale := TargetScale.of(model, y, context)) is not None:
+        return fit_on_scale(scale, y, context, lambda y, own: fit_matrix(X, model, y, own))
     if learns_one_quantile(model, context):
         return fit_quantiles(model, context, lambda one, own: fit_matrix(X, one, y, own))
     if context.targets and not model.learns_jointly:

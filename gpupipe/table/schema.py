@@ -58,6 +58,8 @@ class Column:
         Number of buckets of a hashed column.
     derived : bool
         Whether an op derived it, so that it is not in the input.
+    has_scale : bool
+        Whether a derived column has the scale that models of scaled numbers expect, such as a hashed text or a flag.
     """
 
     name: str
@@ -70,6 +72,7 @@ class Column:
     hash_of: str | None = None
     n_buckets: int = 0
     derived: bool = False
+    has_scale: bool = False
 
     def __repr__(self) -> str:
         levels = "" if self.levels is None else f", {len(self.levels):,} levels"

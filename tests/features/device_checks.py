@@ -230,7 +230,7 @@ def test_computed_columns_are_summed_in_parts(monkeypatch: pytest.MonkeyPatch) -
 
 
 def test_exponents_of_many_rows_use_the_sample_of_the_host(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(number_statistics, "EXPONENT_SAMPLE_ROWS", N // 3)
+    monkeypatch.setattr(number_statistics, "SAMPLE_ROWS", N // 3)
     host, there = both(people())
     column = NumericExpr("income", ("income",), Producer("LOAD", "income"))
     assert there.exponents([column]) == host.exponents([column])

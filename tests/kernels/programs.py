@@ -46,6 +46,8 @@ def naive(program: Program, blocks: Mapping[str, np.ndarray], n: int, fold: np.n
             p = [*program.params[param : param + 2].tolist(), 0.0, 0.0]
             x: Any = blocks[BLOCKS[block]][row, i].item() if block >= 0 else None
             table = program.luts[lut : lut + size].tolist()
+            if Opcode(op) is Opcode.INDEX_BIN and block == F64:
+                table = program.params[param : param + size].tolist()
             match Opcode(op):
                 case Opcode.STORE:
                     stack.append(acc)
@@ -58,7 +60,7 @@ def naive(program: Program, blocks: Mapping[str, np.ndarray], n: int, fold: np.n
                 case Opcode.INDEX_PART:
                     index = size if x == NAT else calendar_part(x, CalendarPart(arg))
                 case Opcode.INDEX_BIN:
-                    index = 0 if x != x else arg + sum(edge <= single(x) for edge in table)
+                    index = 0 if x != x else arg + sum(edge <= x for edge in table)
                 case Opcode.TAKE:
                     acc = table[index]
                 case Opcode.BETWEEN:
@@ -203,6 +205,8 @@ class Writer:
     ) -> None:
         """Write an instruction; a new column makes the matrix wider."""
         length = size if table is None else len(table)
+        if op is Opcode.INDEX_BIN and source[0] == F64:
+            params, table = tuple(table), None
         self.instructions.append([int(op), dst, *source, arg, len(self.params), len(self.luts), length])
         self.params += params
         self.luts += [] if table is None else list(table)

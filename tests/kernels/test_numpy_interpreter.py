@@ -85,9 +85,10 @@ def test_a_pair_looks_up_row_and_column(a: np.ndarray, b: np.ndarray) -> None:
 def test_a_bin_includes_its_left_edge(x: np.ndarray) -> None:
     edges = (-10.0, 0.0, 2.5)
     made = program(
-        [Opcode.INDEX_BIN, -1, F64, 0, 3, 0, 0, 3], [Opcode.TAKE, 0, -1, -1, 0, 0, 3, 7], luts=(*edges, *range(7))
-    )
-    bins = [0 if math.isnan(v) else 3 + sum(np.float32(v) >= edge for edge in edges) for v in x]
+        [Opcode.INDEX_BIN, -1, F64, 0, 3, 0, -1, 3], [Opcode.TAKE, 0, -1, -1, 0, 0, 0, 7],
+        params=edges, luts=tuple(range(7)),
+    )  # fmt: skip
+    bins = [0 if math.isnan(v) else 3 + sum(v >= edge for edge in edges) for v in x]
     np.testing.assert_array_equal(compute(made, {"float64": x[None]}, len(x))[:, 0], bins)
 
 

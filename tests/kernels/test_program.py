@@ -7,8 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from gpupipe_kernels.interpreters.numpy.interpreter import run
 from gpupipe_kernels.program.opcodes import BLOCKS, Field, Opcode
-from gpupipe_kernels.program.program import Program
+from gpupipe_kernels.program.program import NO_TABLE, Program
 
 I8, F64 = BLOCKS.index("int8"), BLOCKS.index("float64")
 SOUND = np.array(
@@ -135,3 +136,50 @@ def test_columns_of_one_segment_may_follow_each_other() -> None:
 def test_segments_start_where_nothing_is_carried_over() -> None:
     made = Program(SOUND, np.zeros(2), np.zeros(20, np.float32), 2)
     assert made.segments.tolist() == [0, 2, 5]
+
+
+def test_bins_of_programs_with_float32_edges_are_kept() -> None:
+    """Earlier versions rounded a float64 column and its edges to float32."""
+    rng = np.random.default_rng(2)
+    edges = np.unique((rng.normal(size=300) * 10.0 ** rng.integers(-6, 10, 300)).astype(np.float32))
+    middle = (edges.astype(np.float64) + np.nextafter(edges, np.float32(-np.inf))) / 2
+    x = np.concatenate([edges, middle, np.nextafter(middle, np.inf), np.nextafter(middle, -np.inf), [np.nan]])
+    n = len(edges)
+    rows = [[Opcode.INDEX_BIN, -1, F64, 0, 3, 7, 0, n], [Opcode.TAKE, 0, -1, -1, 0, 7, n, n + 4]]
+    arrays = {
+        "instructions": np.array(rows, np.int32),
+        "params": np.zeros(2),
+        "luts": np.concatenate([edges, np.arange(n + 4, dtype=np.float32)]),
+    }
+    program = Program.from_arrays(arrays, 1)
+    program.check({F64: 1}, {})
+    out = np.empty((len(x), 1), np.float32, order="F")
+    run(program, {"float64": x[None]}, out)
+    expected = 3 + np.searchsorted(edges, x.astype(np.float32), side="right")
+    np.testing.assert_array_equal(out[:-1, 0], expected[:-1])
+    assert out[-1, 0] == 0
+    again = Program.from_arrays(program.arrays(), 1)
+    np.testing.assert_array_equal(again.params, program.params)
+
+
+def test_columns_of_a_program_keep_their_float64_edges() -> None:
+    rows = [
+        [Opcode.LOAD, 0, F64, 0, 0, 0, 0, 0],
+        [Opcode.INDEX_BIN, -1, F64, 0, 0, 1, NO_TABLE, 2],
+        [Opcode.TAKE, 1, -1, -1, 0, 3, 0, 3],
+    ]
+    program = Program(np.array(rows, np.int32), np.array([5.0, 1e9, 1e9 + 1]), np.arange(3, dtype=np.float32), 2)
+    program.check({F64: 1}, {})
+    one = program.of_columns([1])
+    assert one.params.tolist() == [1e9, 1e9 + 1]
+    out = np.empty((3, 1), np.float32, order="F")
+    run(one, {"float64": np.array([[1e9 - 1, 1e9, 1e9 + 1]])}, out)
+    assert out[:, 0].tolist() == [0, 1, 2]
+
+
+@pytest.mark.parametrize(("field", "value"), [(Field.PARAM, 2), (Field.PARAM, -1), (Field.SIZE, 4), (Field.SIZE, -1)])
+def test_edges_outside_of_the_parameters_are_refused(field: Field, value: int) -> None:
+    rows = np.array([[Opcode.INDEX_BIN, -1, F64, 0, 0, 0, NO_TABLE, 3], [Opcode.TAKE, 0, -1, -1, 0, 0, 0, 4]], np.int32)
+    rows[0, field] = value
+    with pytest.raises(ValueError, match="instruction 0"):
+        Program(rows, np.zeros(3), np.zeros(4, np.float32), 1).check({F64: 1}, {})

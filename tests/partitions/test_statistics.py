@@ -210,7 +210,7 @@ def test_statistics_match_one_machine_if_brackets_miss_and_little_is_sent(
     parted = divide(table, CUTS["seven"], workers)
     with small_parts(32):
         expected = answers(Statistics(table, backend, None, 7))
-        monkeypatch.setattr(number_statistics, "EXPONENT_SAMPLE_ROWS", 300)
+        monkeypatch.setattr(number_statistics, "SAMPLE_ROWS", 300)
         sampled = answers(Statistics(table, backend, None, 7))
         assert sampled != expected
         monkeypatch.setattr(reductions, "MOST_SENT", 10)

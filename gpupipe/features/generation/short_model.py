@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from gpupipe.backends.base import Backend
+from gpupipe.backends.float32_loss import NumberUnit
 from gpupipe.backends.threads import limit_threads
 from gpupipe.features.statistics.row_blocks import is_on_device
 from gpupipe.typing import Array
@@ -73,7 +74,8 @@ class ShortModel:
             Probabilities of each class (of class 1 alone if there are two), or numbers.
         """
         train = self._train_xgboost if self.library == "xgboost" else self._train_sklearn
-        return train(X, y, new, new_y, is_code)
+        offset, unit = NumberUnit() if self.n_classes else NumberUnit.of(y, has_units=True)
+        return train(X, (y - offset) / unit, new, (new_y - offset) / unit, is_code) * unit + offset
 
     def losses(self, predictions: Array, y: Array) -> Array:
         """Return the loss of each row, shape (n_rows,): log loss, or squared error."""

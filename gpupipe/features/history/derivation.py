@@ -42,19 +42,22 @@ class DerivedColumn:
         The columns that it is derived from, such as ``orders.spend``.
     like : Column, optional
         For codes: the column that has their levels.
+    has_scale : bool
+        See `gpupipe.table.schema.Column`.
     """
 
     name: str
     values: Array
     inputs: tuple[str, ...]
     like: Column | None = None
+    has_scale: bool = False
 
     @property
     def column(self) -> Column:
         """The schema entry of the column."""
         if self.like is not None:
             return replace(self.like, name=self.name, nullable=True, derived=True)
-        return Column(self.name, "numeric", "float", storage="float32", derived=True)
+        return Column(self.name, "numeric", "float", storage="float32", derived=True, has_scale=self.has_scale)
 
 
 class DerivedOp(FeatureOp):

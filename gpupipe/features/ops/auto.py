@@ -28,6 +28,7 @@ class Auto(Op[Expr]):
     kind                dense and embedding view                  codes view (trees)
     ==================  ========================================  =================================================
     numeric             imputed by the median, standardized       unchanged, nulls included
+    hashed text, flag   imputed by the median                     unchanged, nulls included
     categorical         as in `encode`                            as in `encode`
     boolean             0 or 1                                    0 or 1
     datetime            elapsed days, weekend flag, and `cyclic`  `datetime_parts`: elapsed days, month, day, weekday;
@@ -94,8 +95,13 @@ class Auto(Op[Expr]):
         # A product or a distance is null where its inputs are, and these have their own indicators.
         is_informative = not column.producer.operands or column.producer.op == "CALL"
         has_nulls = is_informative and builder.statistics.null_counts([column])[0] > 0
+        has_scale = column.producer.op == "LOAD" and builder.statistics.table.schema[column.producer.source].has_scale
+        if has_scale and not has_nulls:
+            builder.put(column, "auto")
+            return
         Impute(columns=[column.name], indicator=has_nulls).apply(builder)
-        Standardize(columns=[column.name]).apply(builder)
+        if not has_scale:
+            Standardize(columns=[column.name]).apply(builder)
 
     def _times(self, column: TimeExpr, builder: ProgramBuilder) -> None:
         first, last = builder.statistics.time_range(column.source)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from itertools import pairwise
 from typing import TYPE_CHECKING, Literal
 
@@ -20,8 +21,9 @@ if TYPE_CHECKING:
 class Bucketize(InPlaceOp[NumericExpr]):
     """Cut numbers into bins, by given edges, into equal widths, or into equal shares of the training rows.
 
-    A bin includes its left edge and excludes its right one; the first and the last bin are open. Nulls belong to no bin
-    and stay null. Row weights (``source.weight``) count in equal shares; equal widths do not depend on them.
+    A bin includes its left edge and excludes its right one; the first and the last bin are open. Numbers are compared
+    with the edges in float64. Nulls belong to no bin and stay null. Row weights (``source.weight``) count in equal
+    shares; equal widths do not depend on them.
 
     Output: the column becomes categorical, with levels such as ``[18, 65)``, for a later one_hot, target_encode or
     cross. If no later op encodes it, its column in the matrix is the number of the bin from 0, float32. Replaces each
@@ -79,7 +81,7 @@ class Bucketize(InPlaceOp[NumericExpr]):
             extremes = statistics.extremes(columns)
             found = [[low + share * (high - low) for share in shares] for low, high in extremes]
         # An edge at the minimum, as of a column with many equal smallest values, would make the first bin empty.
-        return [{"edges": deduplicate_edges(edges)[1:]} for edges in found]
+        return [{"edges": sorted(set(edges))[1:]} for edges in found]
 
     def emit(self, column: NumericExpr, state: State, builder: ProgramBuilder) -> None:
         edges = state["edges"]
@@ -88,24 +90,10 @@ class Bucketize(InPlaceOp[NumericExpr]):
         step = IndexTerm("INDEX_BIN", column.producer.source, stride=3, edges=tuple(edges))
         codes = CategoryExpr(column.name, column.inputs, (step,), 3 + len(labels), labels, root=column.root)
         if column.transforms:
-            codes = codes.with_null_as(3 + find_bin(column.transforms[0].params[0], edges))
+            codes = codes.with_null_as(3 + bisect_right(edges, column.transforms[0].params[0]))
         builder.change(codes)
         ordinal = [NAN, NAN, NAN, *map(float, range(len(labels)))]
         builder.put_default(codes, ordinal, "bucketize")
-
-
-def deduplicate_edges(edges: list[float]) -> list[float]:
-    """Return ascending edges that differ as float32, in which values are compared."""
-    import numpy as np
-
-    return list({float(np.float32(edge)): edge for edge in sorted(edges)}.values())
-
-
-def find_bin(value: float, edges: list[float]) -> int:
-    """Return the bin of a value, compared in float32 as in the program."""
-    import numpy as np
-
-    return int(np.searchsorted(np.array(edges, np.float32), np.float32(value), side="right"))
 
 
 def format_edges(edges: list[float]) -> list[str]:

@@ -76,6 +76,11 @@ class TextCounts(TextOp):
         """Return the names of the counts and of the patterns."""
         return [*self.counts, *self.patterns]
 
+    @property
+    def n_unscaled(self) -> int:
+        """The counts; a flag is 0 or 1, as an indicator of `one_hot`."""
+        return len(self.counts)
+
     def values(self, texts: pa.Array, name: str, backend: Backend) -> Array:
         """Return counts and flags of distinct texts, shape (len(counts) + len(patterns), len(texts))."""
         from gpupipe_kernels.text import TextCount, count_texts

@@ -26,7 +26,9 @@ class TextHash(TextOp):
     r"""Hash the n-grams of texts to `buckets` columns, without a vocabulary, as scikit-learn's HashingVectorizer.
 
     Equal to HashingVectorizer with the token pattern ``\w+`` (MurmurHash3, 32 bits, seed 0). Nothing is learned, so
-    words that are not in the training rows count as well. A null or empty text is 0 in all columns.
+    words that are not in the training rows count as well. A null or empty text is 0 in all columns. Models of scaled
+    numbers, such as logistic regression, take the columns as they are, like those of scikit-learn: standardized, a word
+    of one text would outweigh all others.
 
     Output: ``note_hash_0``, ``note_hash_1``, ...; float32, never null. Takes text and categorical columns.
 
@@ -75,6 +77,11 @@ class TextHash(TextOp):
     def column_names(self) -> list[str]:
         """Return ``hash_0``, ``hash_1``, …"""
         return [f"hash_{i}" for i in range(self.buckets)]
+
+    @property
+    def n_unscaled(self) -> int:
+        """None: the texts are the rows of a sparse matrix, whose columns of rare words would become huge."""
+        return 0
 
     def values(self, texts: pa.Array, name: str, backend: Backend) -> Array:
         """Return the vectors of distinct texts, shape (buckets, len(texts))."""

@@ -43,6 +43,11 @@ class TextOp(DerivedOp, SelectingOp):
     def column_names(self) -> list[str]:
         """Return the suffixes of the output columns of one text column."""
 
+    @property
+    @abstractmethod
+    def n_unscaled(self) -> int:
+        """Number of the first output columns that models of scaled numbers need scaled; the others are left alone."""
+
     @abstractmethod
     def values(self, texts: pa.Array, name: str, backend: Backend) -> Array:
         """Return the output values of non-null texts, float32, shape (len(column_names()), len(texts))."""
@@ -75,8 +80,10 @@ class TextOp(DerivedOp, SelectingOp):
             values = self.values(texts, column, sources.backend)
             values[:, len(texts) - 1] = self.NULL
             self.check(column, texts, values, codes, sources)
-            for name, rows in zip(names, _of_rows(values, codes, sources.backend), strict=True):
-                yield DerivedColumn(f"{self.prefix}{column}_{name}", rows, (column,))
+            of_rows = _of_rows(values, codes, sources.backend)
+            for i, (name, rows) in enumerate(zip(names, of_rows, strict=True)):
+                has_scale = i >= self.n_unscaled
+                yield DerivedColumn(f"{self.prefix}{column}_{name}", rows, (column,), has_scale=has_scale)
 
     def _columns(self, rows: HistoryRows) -> list[str]:
         """Return the columns that the selection matches."""

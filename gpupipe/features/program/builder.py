@@ -7,6 +7,7 @@ from dataclasses import replace
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, TypeVar
 
+from gpupipe.backends.float32_loss import merges
 from gpupipe.errors import ConfigError, GpupipeError
 from gpupipe.features.ops.advice import advise_categories, advise_numbers, advise_times
 from gpupipe.features.program.expressions import (
@@ -201,7 +202,8 @@ class ProgramBuilder:
         """Return the lookup of `codes` in `table`, shape (n_codes,) or (folds + 1, n_codes)."""
         import numpy as np
 
-        values = np.asarray(table, np.float32)
+        wide = np.asarray(table, np.float64)
+        values = wide if merges(wide.ravel()) else wide.astype(np.float32)  # a center is subtracted in float64
         if codes.remap is not None:
             values = values[..., codes.remap]
         start = Producer("TAKE", codes=codes, table=values)

@@ -7,8 +7,8 @@ from collections.abc import Iterable, Mapping
 import numpy as np
 
 from gpupipe.features.program.expressions import CategoryExpr, IndexTerm, NumericExpr, Producer, Transform
-from gpupipe_kernels.program.opcodes import PART_SIZES, STARTS_SEGMENT, CalendarPart, Opcode
-from gpupipe_kernels.program.program import Call, Program, block_id
+from gpupipe_kernels.program.opcodes import PART_SIZES, STARTS_SEGMENT, CalendarPart, Field, Opcode
+from gpupipe_kernels.program.program import NO_TABLE, Call, Program, block_id
 
 KEEPS_SHIFT = ("FILL", "CLIP")
 
@@ -66,11 +66,14 @@ class _ProgramWriter:
             self._combine(op, producer, dst, register)
             return 0.0
         if op is Opcode.TAKE:
-            self._take(producer.codes, producer.table, dst)  # type: ignore[arg-type]
-            return 0.0
+            assert producer.codes is not None
+            table = np.asarray(producer.table)
+            center = center_of(column.transforms) if table.dtype == np.float64 else 0.0
+            self._take(producer.codes, table - center if center else table, dst)
+            return center
         if op is Opcode.LOAD:
             # Centering in the precision of the source avoids the loss of a small spread around a large mean in float32.
-            center = _center_of(column.transforms)
+            center = center_of(column.transforms)
             if self.places[producer.source][0] == "float32":
                 center = float(np.float32(center))  # subtracted exactly; SCALE adds the remainder
             self._put(op, dst, producer.source, params=(center,))
@@ -120,12 +123,20 @@ class _ProgramWriter:
             if op is Opcode.INDEX_PART:
                 self._put(op, -1, term.source, arg=term.part, size=PART_SIZES[CalendarPart(term.part)])
             elif op is Opcode.INDEX_BIN:
-                self._put(op, -1, term.source, arg=term.stride, lut=np.array(term.edges, np.float32))
+                self._bins(term)
             else:
                 self._put(op, -1, term.source, arg=term.stride)
         if by_fold:
             self._put(Opcode.INDEX_FOLD, -1, arg=size)
         self.index = (terms, by_fold)
+
+    def _bins(self, term: IndexTerm) -> None:
+        if self.places[term.source][0] == "float32":
+            self._put(Opcode.INDEX_BIN, -1, term.source, arg=term.stride, lut=np.array(term.edges, np.float32))
+            return
+        n = len(term.edges)
+        self._put(Opcode.INDEX_BIN, -1, term.source, arg=term.stride, params=term.edges, size=n)
+        self.instructions[-1][Field.LUT] = NO_TABLE
 
     def _put(
         self,
@@ -150,7 +161,7 @@ class _ProgramWriter:
         self.instructions.append([int(op), dst, *place, arg, param_at, lut_at, size])
 
 
-def _center_of(transforms: tuple[Transform, ...]) -> float:
+def center_of(transforms: tuple[Transform, ...]) -> float:
     """Return the center of the first CENTER if LOAD may subtract it, that is, if only FILL and CLIP precede it."""
     for transform in transforms:
         if transform.op == "CENTER":

@@ -111,7 +111,7 @@ class Producer:
         The user's kernel of CALL.
     table : array of float, shape (folds + 1, size) or (size,), optional
         Lookup table of TAKE over the raw indices of `codes`. With two axes, each training row reads the
-        table of its fold; row 0 contains the full statistics.
+        table of its fold; row 0 contains the full statistics. float64 if float32 loses differences of its values.
     """
 
     op: str

@@ -13,6 +13,7 @@ from gpupipe.features.program.builder import ProgramBuilder
 from gpupipe.features.program.compile import compile_program
 from gpupipe.features.program.expressions import OutputColumn, TextExpr
 from gpupipe.features.program.fitted import Feature, FittedFeatures, moves
+from gpupipe.features.program.resolution import keep_resolution
 from gpupipe.features.statistics.training import Statistics
 from gpupipe.features.statistics.training_summary import summarize
 from gpupipe.table.blocks import layout
@@ -108,6 +109,7 @@ def _outputs(builder: ProgramBuilder, derivation: Derivation | None) -> list[Out
         if not isinstance(builder.columns[name], TextExpr):
             builder.warn(f"column {name!r} dropped: it has no values in the training rows")
     builder.impute_nulls()
+    keep_resolution(builder)
     outputs = list(builder.outputs.values())
     if builder.view == "embedding":
         outputs.sort(key=lambda output: output.n_codes > 0)

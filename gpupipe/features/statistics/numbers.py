@@ -10,8 +10,9 @@ from typing import Any, TypeVar
 import numpy as np
 
 from gpupipe.backends.base import Backend
+from gpupipe.backends.float32_loss import count_distinct
 from gpupipe.backends.weighted_quantiles import WEIGHT_RESOLUTION
-from gpupipe.features.program.compile import compile_program
+from gpupipe.features.program.compile import center_of, compile_program
 from gpupipe.features.program.expressions import NumericExpr
 from gpupipe.features.program.transforms import (
     apply_transforms,
@@ -33,7 +34,8 @@ from gpupipe_kernels.reduce.engine import FLOAT32_MAX
 
 Value = TypeVar("Value")
 
-EXPONENT_SAMPLE_ROWS = 2**17  # standard error of the exponent: some thousandths
+SAMPLE_ROWS = 2**17  # standard error of an exponent: some thousandths
+FEWER_FOR_DISTINCT = 4  # times; a sort costs more than the search reads
 
 
 class NumberStatistics:
@@ -106,6 +108,7 @@ class NumberStatistics:
         loaded = [replace(column, transforms=()) for column in columns if column.producer.op == "LOAD"]
         pivots = iter(self._reducer.find_pivots(self._arrays(loaded)))
         values = [apply_transforms(column, next(pivots)) if column.producer.op == "LOAD" else 0.0 for column in columns]
+        values = [_table_pivot(column, value) for column, value in zip(columns, values, strict=True)]
         return [float(np.float32(value)) if abs(value) <= FLOAT32_MAX else 0.0 for value in values]
 
     def quantiles(self, columns: Sequence[NumericExpr], q: list[float]) -> list[list[float]]:
@@ -154,21 +157,37 @@ class NumberStatistics:
     def exponents(self, columns: Sequence[NumericExpr]) -> list[PowerFit]:
         """Return the Yeo-Johnson exponent of each column, with moments if they are those of all rows.
 
-        If there are more than `EXPONENT_SAMPLE_ROWS` rows, about that many are sampled, by a hash of the position. The
+        If there are more than `SAMPLE_ROWS` rows, about that many are sampled, by a hash of the position. The
         search runs on the CPU: it evaluates dozens of exponents, each in a pass over the sample.
         """
 
         def reduce(missing: Sequence[NumericExpr]) -> list[PowerFit]:
-            *samples, weights = self._exponent_samples(self._arrays(missing))
+            *samples, weights = self._samples(self._arrays(missing), SAMPLE_ROWS, with_weights=True)
             found = self.backend.map(lambda x: find_exponent(x, weights), samples)
-            return found if self.n_rows <= EXPONENT_SAMPLE_ROWS else [each._replace(moments=None) for each in found]
+            return found if self.n_rows <= SAMPLE_ROWS else [each._replace(moments=None) for each in found]
 
         return self._each(columns, "exponents", identity, reduce)
 
-    def _exponent_samples(self, columns: Sequence[Array]) -> list[Any]:
-        """Return the sample of each column for the search of its exponent, on the host, and that of the weights."""
-        rows = select_exponent_rows(0, self.n_rows, self.n_rows, self.backend.xp)
-        return [None if x is None else self.backend.to_host(x[rows]) for x in (*columns, self.weights)]
+    def distinct_counts(self, columns: Sequence[NumericExpr]) -> list[tuple[int, int]]:
+        """Return the number of distinct values of the table column that each expression loads, and in float32.
+
+        The float32 values are those that the program loads, after the center of the expression is subtracted in
+        float64. Rows are sampled as for `exponents`, but fewer; rows are counted, not weights.
+        """
+
+        def reduce(missing: Sequence[NumericExpr]) -> list[tuple[int, int]]:
+            sources = [replace(column, transforms=()) for column in missing]
+            samples = self._samples(self._arrays(sources), SAMPLE_ROWS // FEWER_FOR_DISTINCT)
+            centers = [center_of(column.transforms) for column in missing]
+            return self.backend.map(lambda own: count_distinct(*own), list(zip(samples, centers, strict=True)))
+
+        return self._each(columns, "distinct", lambda c: (c.producer.source, center_of(c.transforms)), reduce)
+
+    def _samples(self, columns: Sequence[Array], n_sampled: int, with_weights: bool = False) -> list[Any]:
+        """Return the sample of each column, and of the weights (None without them), on the host."""
+        rows = select_sample_rows(0, self.n_rows, self.n_rows, n_sampled, self.backend.xp)
+        asked = [*columns, self.weights] if with_weights else columns
+        return [None if x is None else self.backend.to_host(x[rows]) for x in asked]
 
     def values(self, columns: Sequence[NumericExpr]) -> Array:
         """Return the values of columns, float32, shape (len(columns), n_rows), with statistics of all rows."""
@@ -214,6 +233,16 @@ class NumberStatistics:
         return [self._memory[k] for k in keys]
 
 
+def _table_pivot(column: NumericExpr, value: float) -> float:
+    """Return the median of a float64 lookup table whose values are unchanged, else `value`."""
+    table = column.producer.table
+    return (
+        float(np.nanmedian(table))
+        if table is not None and table.dtype == np.float64 and not column.transforms
+        else value
+    )
+
+
 def count_values(x: Array, weights: Array | None, xp: ArrayNamespace) -> tuple[Array, Array]:
     """Return the distinct values of `x`, ascending, without NaN, and the row count or weight sum of each."""
     known = ~xp.isnan(x)
@@ -238,8 +267,8 @@ def find_mode(values: Array, counts: Array, to_host: Callable[[Array], Any] = np
     return float(value) + 0.0, to_host(most).item()  # + 0.0 turns -0.0 into 0.0
 
 
-def select_exponent_rows(start: int, stop: int, n_rows: int, xp: ArrayNamespace) -> Array | slice:
-    """Return an index into rows start..stop of `n_rows` that selects the sample for the exponent."""
-    if n_rows <= EXPONENT_SAMPLE_ROWS:
+def select_sample_rows(start: int, stop: int, n_rows: int, n_sampled: int, xp: ArrayNamespace) -> Array | slice:
+    """Return an index into rows start..stop of `n_rows` that selects about `n_sampled` of more than `SAMPLE_ROWS`."""
+    if n_rows <= SAMPLE_ROWS:
         return slice(None)
-    return mix(xp.arange(start, stop, dtype=np.uint32)) < np.uint32(2**32 * EXPONENT_SAMPLE_ROWS // n_rows)
+    return xp.flatnonzero(mix(xp.arange(start, stop, dtype=np.uint32)) < np.uint32(2**32 * n_sampled // n_rows))

@@ -9,7 +9,7 @@ from gpupipe.errors import ArtifactError
 from gpupipe.models.files.description import Description
 from gpupipe.models.files.ensemble import read_ensemble
 from gpupipe.models.files.model_files import ModelFiles
-from gpupipe.models.files.parts import read_quantiles, read_targets
+from gpupipe.models.files.parts import read_quantiles, read_scaled_target, read_targets
 from gpupipe.models.fitted.base import FittedModel
 from gpupipe.models.fitted.catboost import FittedCatBoost
 from gpupipe.models.fitted.ensemble import FittedEnsemble
@@ -18,6 +18,7 @@ from gpupipe.models.fitted.linear import FittedLinear
 from gpupipe.models.fitted.plugin import FittedPlugin, read_plugin
 from gpupipe.models.fitted.prediction import Prediction
 from gpupipe.models.fitted.quantiles import FittedQuantiles
+from gpupipe.models.fitted.scaled_target import FittedScaledTarget
 from gpupipe.models.fitted.scikit_learn import FittedSklearn
 from gpupipe.models.fitted.targets import FittedTargets
 from gpupipe.models.fitted.xgboost import FittedXGBoost
@@ -60,7 +61,21 @@ def load_fitted(files: ModelFiles, description: dict[str, Any]) -> FittedModel:
     except ValueError as error:
         raise ArtifactError(str(error), where=str(files.folder), fix="export the model again") from None
     if description.get("library") == FittedEnsemble.library:
-        return read_ensemble(files, description, expected, _load_single)
+        return read_ensemble(files, description, expected, _load_member)
+    if description.get("library") == FittedScaledTarget.library:
+        return read_scaled_target(files, description, expected, _load_of_one_unit)
+    return _load_of_one_unit(files, description, expected)
+
+
+def _load_member(files: ModelFiles, description: dict[str, Any], expected: Description) -> FittedModel:
+    """Return a model of an ensemble, whose target may have been scaled."""
+    if description.get("library") == FittedScaledTarget.library:
+        return read_scaled_target(files, description, expected, _load_single)
+    return _load_single(files, description, expected)
+
+
+def _load_of_one_unit(files: ModelFiles, description: dict[str, Any], expected: Description) -> FittedModel:
+    """Return a model of one or several targets or quantiles."""
     if description.get("library") == FittedQuantiles.library:
         return read_quantiles(files, description, expected, _load_single)
     if description.get("library") == FittedTargets.library:

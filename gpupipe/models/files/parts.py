@@ -10,6 +10,7 @@ from gpupipe.models.files.ensemble import LoadModel
 from gpupipe.models.files.model_files import ModelFiles, PrefixedFiles
 from gpupipe.models.fitted.base import FittedModel
 from gpupipe.models.fitted.quantiles import FittedQuantiles
+from gpupipe.models.fitted.scaled_target import FittedScaledTarget, read_units
 from gpupipe.models.fitted.targets import FittedTargets
 
 MOST_QUANTILES = 1_000
@@ -55,6 +56,25 @@ def read_targets(
         own = Description(spec.task, expected.feature_names, spec.n_classes, checked.classes, len(specs))
         loaded.append(load_model(PrefixedFiles(files, FittedTargets.file_prefix(i)), model, own))
     return FittedTargets(tuple(loaded), "multioutput", expected.feature_names, notes=_notes(loaded), targets=specs)
+
+
+def read_scaled_target(
+    files: ModelFiles, description: dict[str, Any], expected: Description, load_model: LoadModel
+) -> FittedScaledTarget:
+    """Return the model that `FittedScaledTarget.save` wrote; arguments and errors as in `read_quantiles`."""
+    models = description.get("models")
+    try:
+        units = read_units(description.get("units"), len(expected.targets) or 1)
+        if expected.task not in ("regression", "quantile", "multioutput"):
+            raise ValueError(f"the task {expected.task} has no units")
+        if not isinstance(models, list) or len(models) != 1 or not isinstance(models[0], dict):
+            raise ValueError("expected one model of a scaled target")
+    except ValueError as error:
+        raise _invalid(files, str(error)) from None
+    fitted = load_model(PrefixedFiles(files, FittedScaledTarget.file_prefix(0)), models[0], expected)
+    return FittedScaledTarget(
+        (fitted,), expected.task, expected.feature_names, notes=fitted.notes, targets=expected.targets, units=units
+    )
 
 
 def _notes(models: tuple[FittedModel, ...] | list[FittedModel]) -> tuple[str, ...]:

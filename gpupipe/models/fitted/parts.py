@@ -57,7 +57,7 @@ class FittedParts(FittedModel):
 
         parts = [model.predict(X) for model in self.models]
         for model, part in zip(self.models, parts, strict=True):
-            part.check(X.shape[0], model.n_classes)
+            part.check(X.shape[0], model.n_classes, model.n_outputs)
         return self._joined(parts, np if self.backend is None else self.backend.xp)
 
     @abstractmethod

@@ -7,7 +7,16 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import Field, model_validator
 
-from gpupipe.models.base import MODELS, ClassWeight, ModelSettings, NonNegative, Positive, PositiveInt, Share
+from gpupipe.models.base import (
+    MODELS,
+    ClassWeight,
+    Invariance,
+    ModelSettings,
+    NonNegative,
+    Positive,
+    PositiveInt,
+    Share,
+)
 from gpupipe.models.neural.architecture import Architecture, Kind
 from gpupipe.tasks import SUPERVISED, Task
 
@@ -74,6 +83,9 @@ class NeuralSettings(ModelSettings):
         False, description="Compile the network with torch.compile: slower to start, faster per step."
     )
     class_weight: ClassWeight = None
+
+    def target_invariance(self, task: Task) -> Invariance:
+        return "affine"
 
     @property
     def learns_jointly(self) -> bool:

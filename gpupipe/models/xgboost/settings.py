@@ -15,6 +15,7 @@ from gpupipe.models.base import (
     ClassWeight,
     Constraints,
     Fraction,
+    Invariance,
     ModelSettings,
     NonNegative,
     NonNegativeInt,
@@ -50,6 +51,10 @@ OBJECTIVES: dict[Task, tuple[str, ...]] = {
     "quantile": ("reg:quantileerror",),
     "ranking": ("rank:ndcg", "rank:map", "rank:pairwise"),
 }
+
+# Losses and metrics of differences from the target, without a threshold in its units.
+DIFFERENCES = frozenset({"auto", "reg:squarederror", "reg:absoluteerror", "reg:quantileerror"})
+METRICS_OF_DIFFERENCES = frozenset({"rmse", "mae", "quantile"})
 
 # 1,000 rounds at most, 300 without improvement, a fifth of the rows held out: the protocol of Better by Default (see
 # below). AutoGluon 1.6 has the same patience for up to 10,000 rows.
@@ -193,6 +198,14 @@ class XGBoost(ModelSettings):
         if self.objective != "reg:quantileerror":
             params.pop("quantile_alpha")
         return params
+
+    def target_invariance(self, task: Task) -> Invariance:
+        metrics = [self.eval_metric] if isinstance(self.eval_metric, str) else self.eval_metric or ()
+        if self.base_score is not None or not METRICS_OF_DIFFERENCES.issuperset(metrics):
+            return "none"
+        if self.objective not in DIFFERENCES:
+            return "shift" if self.objective == "reg:pseudohubererror" else "none"
+        return "shift" if self.gamma or self.reg_alpha or self.max_delta_step else "affine"
 
     @model_validator(mode="after")
     def _has_trees_of_several_outputs(self) -> Self:

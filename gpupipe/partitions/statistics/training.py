@@ -15,7 +15,7 @@ from gpupipe.features.program.compile import compile_program
 from gpupipe.features.program.expressions import NumericExpr
 from gpupipe.features.program.target import Target
 from gpupipe.features.program.transforms import is_source
-from gpupipe.features.statistics.numbers import select_exponent_rows
+from gpupipe.features.statistics.numbers import select_sample_rows
 from gpupipe.features.statistics.row_weights import distinct_weights
 from gpupipe.features.statistics.training import Statistics, make_statistics
 from gpupipe.partitions.number_columns import column_values_at
@@ -118,18 +118,19 @@ class PartitionedStatistics(Statistics):
     def _modes(self, columns: Sequence[Any]) -> list[float]:
         return [mode(self.table, column, self.weights) for column in columns]
 
-    def _exponent_samples(self, columns: Sequence[Any]) -> list[Any]:
+    def _samples(self, columns: Sequence[Any], n_sampled: int, with_weights: bool = False) -> list[Any]:
         n_rows, asked = self.n_rows, list(columns)
 
         def sample(backend: Backend, table: Table, start: int, stop: int, weights: Array | None = None) -> list[Any]:
-            rows = select_exponent_rows(start, stop, n_rows, backend.xp)
+            rows = select_sample_rows(start, stop, n_rows, n_sampled, backend.xp)
             own = [] if weights is None else [backend.to_host(weights[rows])]
             return [*column_values_at(backend, table, rows, asked), *own]
 
-        each = [*zip(*pairwise(self.table.bounds), strict=True), *([] if self.weights is None else [self.weights])]
-        found = self.table.compute(sample, each=each, label="rows of an exponent")
+        weighted = with_weights and self.weights is not None
+        each = [*zip(*pairwise(self.table.bounds), strict=True), *([self.weights] if weighted else [])]
+        found = self.table.compute(sample, each=each, label="sampled rows")
         samples = [np.concatenate(parts) for parts in transpose_results(found)]
-        return [*samples, None] if self.weights is None else samples
+        return [*samples, None] if with_weights and not weighted else samples
 
     def map_tables(self, function: Callable[[Backend, Table, list[str]], Result], names: list[str]) -> list[Result]:
         """See `Statistics.map_tables`; `function` can be pickled by cloudpickle."""

@@ -12,6 +12,7 @@ from gpupipe.artifact.untrusted.failures import refuse_failures
 from gpupipe.errors import ArtifactError, ConfigError
 from gpupipe.models.fitted.base import FittedModel
 from gpupipe.models.fitted.contributions.base import Explainer, Method
+from gpupipe.models.fitted.scaled_target import FittedScaledTarget
 from gpupipe.pipeline.explain.column_shares import ColumnShares
 from gpupipe.pipeline.explain.explanation import Explanation, join_explanations
 from gpupipe.pipeline.explain.outputs import margin_names, require_explainable
@@ -105,6 +106,8 @@ class ModelExplainer:
 
 def margin_classes(goal: Goal, estimator: FittedModel) -> list[tuple[int, ...]]:
     """Return the class codes that each target has a margin of; none for a target with a single margin."""
+    if isinstance(estimator, FittedScaledTarget):
+        estimator = estimator.model
     models = estimator.models
     parts = models if goal.targets and len(models) == len(goal.targets) else [None] * len(goal.each)
     found: list[tuple[int, ...]] = []

@@ -20,6 +20,7 @@ from gpupipe.models.fitted.prediction import column_bounds
 from gpupipe.models.fitted.quantiles import FittedQuantiles
 from gpupipe.models.fitted.rows.forest import FORESTS
 from gpupipe.models.fitted.rows.hist_boosting import HIST_BOOSTING
+from gpupipe.models.fitted.scaled_target import FittedScaledTarget
 from gpupipe.models.fitted.scikit_learn import FittedSklearn
 from gpupipe.models.fitted.targets import FittedTargets
 from gpupipe.models.fitted.xgboost import FittedXGBoost
@@ -75,6 +76,9 @@ class EstimatorNodes:
         """Write the nodes of a model and return its predictions."""
         if isinstance(model, FittedEnsemble):
             return self._ensemble(model)
+        if isinstance(model, FittedScaledTarget):
+            offset, unit = map(self.graph.constant, model.of_columns_of(each.width for each in model.targets))
+            return self.graph.add("Add", self.graph.add("Mul", self.write(model.model), unit), offset)
         if isinstance(model, FittedQuantiles):
             return self._in_order(self.graph.join([self.write(each) for each in model.models]), len(model.models))
         if isinstance(model, FittedTargets):

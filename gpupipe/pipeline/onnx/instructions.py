@@ -228,11 +228,11 @@ def _index_part(step: _InstructionNodes) -> str:
 def _index_bin(step: _InstructionNodes) -> str:
     """Return the number of edges at most x; the edges of all instructions are padded to one length by NaN."""
     graph, x = step.graph, step.source()
-    edges = np.full((len(step.members), max(1, *(each.size for each in step.members))), np.nan, np.float32)
+    dtype = np.float64 if step.first.kind == DOUBLE else np.float32
+    edges = np.full((len(step.members), max(1, *(each.size for each in step.members))), np.nan, dtype)
     for row, each in zip(edges, step.members, strict=True):
-        row[: each.size] = step.luts[each.lut : each.lut + each.size]
-    single = graph.cast(x, np.float32) if step.first.kind == DOUBLE else x
-    value = graph.add("Unsqueeze", single, graph.constant([2], np.int64))
+        row[: each.size] = each.params if each.has_wide_edges else step.luts[each.lut : each.lut + each.size]
+    value = graph.add("Unsqueeze", x, graph.constant([2], np.int64))
     is_past = graph.cast(graph.add("LessOrEqual", graph.constant(edges), value), np.int64)
     count = graph.add("ReduceSum", is_past, graph.constant([2], np.int64), keepdims=0)
     found = graph.add("Add", count, step.arg())

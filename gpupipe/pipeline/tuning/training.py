@@ -13,6 +13,7 @@ from gpupipe.models import FitContext, ModelSettings, Prediction
 from gpupipe.models.context import Resources, ValidationRows
 from gpupipe.models.device_training import refusal
 from gpupipe.models.matrix import predict_matrix
+from gpupipe.models.target_scale import TargetScale
 from gpupipe.models.training import explain_errors, fit, keyword_arguments, prepare_rows
 from gpupipe.models.weights import row_weights
 from gpupipe.models.xgboost.settings import XGBoost
@@ -57,7 +58,8 @@ class FoldTraining:
         """Train on the training rows of a fold, and predict its held-out rows."""
         context = replace(self._context_of(fold), resources=resources)
         is_one = self.context.task in CLASSIFICATION | REGRESSION  # not several quantiles or targets
-        if isinstance(settings, XGBoost) and is_one and self._can_bin(settings):
+        is_plain = TargetScale.of(settings, self.y[self.folds[fold].train], context) is None
+        if isinstance(settings, XGBoost) and is_one and is_plain and self._can_bin(settings):
             return self._train_on_bins(settings, fold, context)
         X_held = self._slice(fold, held_out=True)
         rows, count = self.folds[fold], RoundCount()

@@ -60,7 +60,8 @@ class Opcode(IntEnum):
     INDEX_PAIR = 12  # index = index * arg + x; codes
     INDEX_FOLD = 13  # index = index + fold * arg; fold 0 is the full statistics
     INDEX_PART = 14  # index = calendar part `arg` of x, or `size` where x is NAT; times
-    INDEX_BIN = 15  # index = arg + number of edges luts[lut:lut+size] that are <= float32(x), or 0 where x is NaN
+    # Edges are luts[lut:lut+size] for float32, and params[param:param+size] for float64.
+    INDEX_BIN = 15  # index = arg + number of edges that are <= x, or 0 where x is NaN
     STORE = 16  # r[0] = acc
     ADD = 17  # acc = r[0] + acc
     SUBTRACT = 18  # acc = r[0] - acc

@@ -24,7 +24,9 @@ from gpupipe_kernels.program.opcodes import (
 
 CODE_BLOCKS = frozenset({0, 1, 2})
 NUMBER_BLOCKS = frozenset({3, 4})
+WIDE_BLOCK = 4
 TIME_BLOCK = 5
+NO_TABLE = -1  # instead of an offset into the lookup tables
 READS_CODES = frozenset({Opcode.EQUAL, Opcode.INDEX, Opcode.INDEX_PAIR})
 READS_TIMES = frozenset({Opcode.ELAPSED, Opcode.PART, Opcode.INDEX_PART, Opcode.BETWEEN})
 READS_LUTS = frozenset({Opcode.TAKE, Opcode.INDEX_BIN})
@@ -159,8 +161,8 @@ class Program:
             op = Opcode(row[Field.OP])
             param, lut, size = row[Field.PARAM], row[Field.LUT], row[Field.SIZE]
             row[Field.PARAM], row[Field.LUT] = len(params), n_luts
-            params += self.params[param : param + PARAMS_READ.get(op, 0)].tolist()
-            if op in READS_LUTS:
+            params += self.params[param : param + n_params(row)].tolist()
+            if op in READS_LUTS and not has_wide_edges(row):
                 luts.append(self.luts[lut : lut + size])
                 n_luts += size
             if op is Opcode.CALL:
@@ -277,9 +279,9 @@ class Program:
             raise ValueError(f"{op.name} reads no column")
         if not (dst == -1 if op in WRITES_INDEX else 0 <= dst < self.n_columns):
             raise ValueError(f"{op.name} writes outside the matrix")
-        if op in PARAMS_READ and not 0 <= param <= len(self.params) - PARAMS_READ[op]:
+        if (n := n_params(row)) and not 0 <= param <= len(self.params) - n:
             raise ValueError(f"{op.name} reads outside the parameters")
-        if op in (Opcode.TAKE, Opcode.INDEX_BIN) and not (lut >= 0 and size >= 0 and lut + size <= len(self.luts)):
+        if op in READS_LUTS and (size < 0 or not (has_wide_edges(row) or 0 <= lut <= len(self.luts) - size)):
             raise ValueError(f"{op.name} reads outside the lookup tables")
         if op is Opcode.BETWEEN and not 0 <= arg < block_rows.get(block, 0):
             raise ValueError("BETWEEN reads a column that does not exist")
@@ -321,13 +323,44 @@ class Program:
         for name, dtype, n_dimensions in ARRAYS:
             if name not in arrays or arrays[name].dtype != dtype or arrays[name].ndim != n_dimensions:
                 raise ValueError(f"expected {name} with dtype {dtype} and {n_dimensions} dimensions")
+        instructions, params = _with_wide_edges(arrays["instructions"], arrays["params"], arrays["luts"])
         return Program(
-            np.ascontiguousarray(arrays["instructions"], np.int32),
-            np.ascontiguousarray(arrays["params"], np.float64),
+            np.ascontiguousarray(instructions, np.int32),
+            np.ascontiguousarray(params, np.float64),
             np.ascontiguousarray(arrays["luts"], np.float32),
             n_columns,
             calls,
         )
+
+
+def has_wide_edges(row: Sequence[int]) -> bool:
+    """Return whether an instruction compares a float64 column with edges in the parameters."""
+    return bool(row[Field.OP] == Opcode.INDEX_BIN and row[Field.BLOCK] == WIDE_BLOCK)
+
+
+def n_params(row: Sequence[int]) -> int:
+    """Return the number of parameters of an instruction."""
+    return row[Field.SIZE] if has_wide_edges(row) else PARAMS_READ.get(Opcode(row[Field.OP]), 0)
+
+
+def _with_wide_edges(
+    instructions: npt.NDArray[Any], params: npt.NDArray[Any], luts: npt.NDArray[Any]
+) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
+    """Return instructions and parameters in which float64 columns are compared in float64, with the same bins.
+
+    Earlier versions rounded column and edge to float32: ``float32(x) >= edge`` from the middle between the edge and the
+    float32 below it on, or right after that middle if it rounds down.
+    """
+    moved = instructions.copy()
+    for row in moved:
+        lut, size = row[Field.LUT], row[Field.SIZE]
+        if len(row) == len(Field) and has_wide_edges(row) and 0 <= lut <= len(luts) - max(size, 0):
+            edges = luts[lut : lut + size]
+            middle = (edges.astype(np.float64) + np.nextafter(edges, np.float32(-np.inf))) / 2
+            row[Field.PARAM], row[Field.LUT] = len(params), NO_TABLE
+            found = np.where(middle.astype(np.float32) >= edges, middle, np.nextafter(middle, np.inf))
+            params = np.concatenate([params, found])
+    return moved, params
 
 
 def block_id(dtype: str) -> int:

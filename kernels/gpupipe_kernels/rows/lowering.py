@@ -20,8 +20,8 @@ import numpy as np
 import numpy.typing as npt
 
 from gpupipe_kernels.program.opcodes import OPERANDS, WRITES_INDEX, Field, Opcode
-from gpupipe_kernels.program.program import PARAMS_READ, Call, Program
-from gpupipe_kernels.rows.records import KIND_OF_BLOCK, RecordLayout
+from gpupipe_kernels.program.program import Call, Program, n_params
+from gpupipe_kernels.rows.records import DOUBLE, KIND_OF_BLOCK, RecordLayout
 
 LIBRARY = frozenset({Opcode.LOG1P, Opcode.SINE, Opcode.HAVERSINE, Opcode.BEARING, Opcode.YEO_JOHNSON, Opcode.CALL})
 """Instructions that only NumPy, or a user's kernel, computes with the digits of the batch path."""
@@ -54,6 +54,7 @@ class LoweredInstruction:
     arg, lut, size : int
         As in the program.
     params : tuple of float
+        Of a bin of float64 cells, its edges.
     call : Call, optional
         The user's kernel of a CALL.
     """
@@ -75,6 +76,11 @@ class LoweredInstruction:
     def writes_index(self) -> bool:
         """True if the result is an index."""
         return self.op in WRITES_INDEX
+
+    @property
+    def has_wide_edges(self) -> bool:
+        """True if it compares a float64 cell with the edges in its parameters."""
+        return self.op == Opcode.INDEX_BIN and self.kind == DOUBLE
 
     @property
     def is_library(self) -> bool:
@@ -130,22 +136,25 @@ class LoweredProgram:
 
     def table(
         self, layout: RecordLayout
-    ) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.float32], npt.NDArray[np.float64]]:
-        """Return the instructions for compiled code: int32 (n, 8), float32 (n, 2) and float64 (n, 2) parameters.
+    ) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.float32], npt.NDArray[np.float64], npt.NDArray[np.float64]]:
+        """Return the instructions for compiled code: int32 (n, 8), float32 (n, 2) and float64 (n, 2) parameters, edges.
 
-        Positions of cells are those in the flat array of their type.
+        Positions of cells are those in the flat array of their type; LUT of float64 edges is their offset among these.
         """
-        rows, wide = [], []
+        rows, wide, edges = [], [], list[float]()
         for each in self.instructions:
             start = layout.starts[each.kind] if each.kind >= 0 else 0
             x = start + each.cell if each.kind >= 0 else each.operands[0] if each.operands else each.index
             y = each.index if each.kind >= 0 else (*each.operands, 0, 0)[1]
             y = start + each.other if each.op == Opcode.BETWEEN else y
-            rows.append([each.op, each.kind, each.dst, x, y, each.arg, each.lut, each.size])
+            lut = len(edges) if each.has_wide_edges else each.lut
+            edges += each.params if each.has_wide_edges else ()
+            rows.append([each.op, each.kind, each.dst, x, y, each.arg, lut, each.size])
             wide.append([*each.params, 0.0, 0.0][:2])
         doubles = np.array(wide, np.float64).reshape(-1, 2)
         with np.errstate(over="ignore"):
-            return np.array(rows, np.int32).reshape(-1, 8), doubles.astype(np.float32), doubles
+            narrow = doubles.astype(np.float32)
+        return np.array(rows, np.int32).reshape(-1, 8), narrow, doubles, np.array(edges, np.float64)
 
 
 def lower(program: Program, positions: Positions) -> LoweredProgram:
@@ -200,7 +209,7 @@ def _unstack(program: Program, positions: Positions) -> tuple[list[LoweredInstru
 
 def _source(row: list[int], op: Opcode, program: Program, positions: Positions) -> LoweredInstruction:
     _, _, block, source, arg, param, lut, size = row
-    params = tuple(program.params[param : param + PARAMS_READ.get(op, 0)].tolist())
+    params = tuple(program.params[param : param + n_params(row)].tolist())
     if op is Opcode.SCALE and params[1] == 0.0:
         params = params[0], -0.0  # x + -0.0 is x for every x; adding 0.0 would change the sign of -0.0
     return LoweredInstruction(

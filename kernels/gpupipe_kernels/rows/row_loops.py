@@ -21,15 +21,17 @@ if TYPE_CHECKING:
     from gpupipe_kernels.typing import HostArray
 
 
-def compiled_step(table: tuple[Any, Any, Any], luts: HostArray, layout: RecordLayout, start: int, stop: int) -> Step:
+def compiled_step(
+    table: tuple[Any, Any, Any, Any], luts: HostArray, layout: RecordLayout, start: int, stop: int
+) -> Step:
     """Return the step that runs the instructions from `start` to `stop`, exclusive, of a lowered program's `table`."""
-    instructions, narrow, wide = map(read_only, table)
+    instructions, narrow, wide, edges = map(read_only, table)
     tables = read_only(luts)
     width = layout.dtype.itemsize // 8
 
     def run(cells: Cells, registers: Registers) -> None:
         _run_exact(
-            instructions, narrow, wide, tables, cells.single, cells.double, cells.times, cells.codes,
+            instructions, narrow, wide, edges, tables, cells.single, cells.double, cells.times, cells.codes,
             width, registers.values, registers.indices, start, stop,
         )  # fmt: skip
 
@@ -38,7 +40,7 @@ def compiled_step(table: tuple[Any, Any, Any], luts: HostArray, layout: RecordLa
 
 @host_block
 def _run_exact(
-    instructions: Any, narrow: Any, wide: Any, luts: Any, single: Any, double: Any, times: Any, codes: Any,
+    instructions: Any, narrow: Any, wide: Any, edges: Any, luts: Any, single: Any, double: Any, times: Any, codes: Any,
     width: Any, values: Any, indices: Any, start: Any, stop: Any,
 ) -> None:  # fmt: skip
     n_rows = values.shape[1]
@@ -84,8 +86,10 @@ def _run_exact(
                 time = times[of_8 + x]
                 indices[dst, i] = size if time == NAT else part(time, arg)
             elif op == Opcode.INDEX_BIN:
-                cell = single[of_4 + x] if kind == SINGLE else float32(double[of_8 + x])
-                indices[dst, i] = bin_of(cell, luts, np.uint64(lut), size, arg)
+                if kind == SINGLE:
+                    indices[dst, i] = bin_of(single[of_4 + x], luts, np.uint64(lut), size, arg)
+                else:
+                    indices[dst, i] = bin_of(double[of_8 + x], edges, np.uint64(lut), size, arg)
             elif op == Opcode.PART:
                 time = times[of_8 + x]
                 values[dst, i] = NAN if time == NAT else float32(part(time, arg))

@@ -134,7 +134,7 @@ class _GroupStep:
         self.arg = np.array([[each.arg] for each in members], np.int64)
         self.lut = np.array([[each.lut] for each in members], np.int64)
         self.size = np.array([[each.size] for each in members], np.int64)
-        n_params = len(first.params)
+        n_params = 0 if first.has_wide_edges else len(first.params)
         self.wide = [np.array([[each.params[i]] for each in members], np.float64) for i in range(n_params)]
         with np.errstate(over="ignore"):
             self.narrow = [values.astype(np.float32) for values in self.wide]
@@ -239,8 +239,8 @@ def _index_part(step: _GroupStep, cells: Cells, at: Registers, out: Any) -> None
 
 def _index_bin(step: _GroupStep, cells: Cells, at: Registers, out: Any) -> None:
     for each, x, row in zip(step.members, step.source(cells), out, strict=True):
-        edges = step.luts[each.lut : each.lut + each.size]
-        found = np.searchsorted(edges, x.astype(np.float32, copy=False), side="right") + each.arg
+        edges: Any = each.params if each.has_wide_edges else step.luts[each.lut : each.lut + each.size]
+        found = np.searchsorted(edges, x, side="right") + each.arg
         np.copyto(row, np.where(np.isnan(x), 0, found))
 
 

@@ -142,3 +142,38 @@ def test_a_changed_number_cannot_be_bucketized(fit) -> None:
 def test_invalid_edges_and_bins_are_rejected(fit, bad: dict) -> None:
     with pytest.raises(ValidationError):
         fit(pd.DataFrame({"x": [1.0]}), [{"bucketize": {"columns": "x", **bad}}])
+
+
+FINE = {
+    "integers": np.arange(19_999_990.0, 20_000_010.0),
+    "seconds": 1.7e9 + np.arange(1000) * 0.3,
+    "cents": 1e8 + np.arange(100) / 100,
+    "identifiers": 2.0**52 + np.arange(40.0),
+}
+
+
+@pytest.mark.parametrize("name", FINE)
+def test_edges_are_compared_in_float64(fit, name: str) -> None:
+    x = FINE[name]
+    edges = x[[3, 4, 11, -2]].tolist()
+    got = fit({"x": x}, [{"bucketize": {"columns": "x", "edges": edges}}], view="codes").training["x"]
+    np.testing.assert_array_equal(got, np.digitize(x, edges))
+
+
+@pytest.mark.parametrize("name", FINE)
+def test_equal_shares_are_those_of_pandas(fit, name: str) -> None:
+    x = np.random.default_rng(4).permutation(FINE[name])
+    fitted = fit({"x": x}, [{"bucketize": {"columns": "x", "bins": 10}}], view="codes")
+    expected = pd.qcut(x, 10, labels=False)
+    counts, wanted = (np.bincount(np.asarray(codes, int)) for codes in (fitted.training["x"], expected))
+    assert len(counts) == 10
+    assert (np.abs(counts - wanted) <= 1).all()
+    assert not fitted.features.warnings  # nothing is read in float32
+
+
+def test_an_imputed_value_has_its_bin_in_float64(fit) -> None:
+    x = [20_000_001.0, 20_000_001.0, 20_000_003.0, NULL]  # the median is the edge
+    ops = [{"impute": "x"}, {"bucketize": {"columns": "x", "edges": [20_000_001]}}]
+    assert fit({"x": x}, ops, view="codes").training["x"].tolist() == [1, 1, 1, 1]
+    ops[1] = {"bucketize": {"columns": "x", "edges": [20_000_002]}}
+    assert fit({"x": x}, ops, view="codes").training["x"].tolist() == [0, 0, 1, 0]

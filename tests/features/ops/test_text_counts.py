@@ -103,3 +103,12 @@ def test_a_numeric_column_is_rejected_with_advice() -> None:
     frame = pd.DataFrame({"n": [1.0, 2.0]})
     with pytest.raises(ConfigError, match=r"(?s)'n' is numeric.*declare it: schema: \{n: text\}"):
         gp.FeatureProgram([{"text_counts": "n"}]).fit(frame)
+
+
+def test_flags_stay_0_and_1_where_counts_are_standardized() -> None:
+    frame = pd.DataFrame({"note": ["late", "see https://x.org", "ok", None]})
+    settings = {"columns": "note", "counts": ["characters"], "patterns": {"has_url": "https?://"}}
+    program = gp.FeatureProgram([{"text_counts": settings}], schema={"note": "text"}).set_output(transform="pandas")
+    found = program.fit_transform(frame)
+    assert found["note_has_url"].tolist() == [0.0, 1.0, 0.0, 0.0]
+    assert found["note_characters"].std(ddof=0) == pytest.approx(1.0)

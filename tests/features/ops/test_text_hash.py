@@ -13,6 +13,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.feature_extraction.text import HashingVectorizer
+from sklearn.linear_model import LogisticRegression
+from sklearn.metrics import log_loss
 
 import gpupipe as gp
 from gpupipe.backends import choose
@@ -192,3 +194,48 @@ def test_more_columns_than_memory_are_rejected(monkeypatch: pytest.MonkeyPatch) 
 def test_ngrams_ascend_and_are_few(ngrams: list[int]) -> None:
     with pytest.raises(ValueError, match="minimum <= maximum <= 16"):
         OPS.get("text_hash").model_validate({"columns": "note", "ngrams": ngrams})
+
+
+@pytest.mark.parametrize("settings", [{}, {"norm": "none"}, {"value": "log", "norm": "none"}])
+@pytest.mark.parametrize("view", ["dense", "embedding"])
+def test_models_of_scaled_numbers_take_the_columns_as_they_are(settings: dict[str, Any], view: str) -> None:
+    texts = ["a b", "a c", "a", "rare a a"]
+    op = {"text_hash": {"columns": "note", "buckets": 16, **settings}}
+    program = gp.FeatureProgram([op], view=view, schema={"note": "text"})
+    np.testing.assert_array_equal(program.fit_transform(pd.DataFrame({"note": texts})), hashed(texts, **settings))
+
+
+def test_a_numeric_column_next_to_them_is_standardized() -> None:
+    frame = pd.DataFrame({"note": ["a b", "a c", "a", "rare"], "age": [1.0, 2.0, 3.0, 10.0]})
+    op = {"text_hash": {"columns": "note", "buckets": 4}}
+    program = gp.FeatureProgram([op], schema={"note": "text"}).set_output(transform="pandas")
+    found = program.fit_transform(frame)["age"]
+    np.testing.assert_allclose(found, (frame.age - 4.0) / frame.age.std(ddof=0), rtol=1e-6)
+
+
+@pytest.mark.parametrize(("columns", "is_scaled"), [("@numeric", False), ("@all", False), ("note_hash_*", True)])
+def test_ops_that_scale_a_kind_leave_the_columns(columns: str, is_scaled: bool) -> None:
+    texts = ["a b", "a c", "a", "rare a a"]
+    ops = [{"text_hash": {"columns": "note", "buckets": 16}}, {"standardize": [columns, "!note"]}]
+    ops = ops if columns == "@all" else [ops[0], {"standardize": columns}]
+    program = gp.FeatureProgram(ops, schema={"note": "text"})
+    found = program.fit_transform(pd.DataFrame({"note": texts}))
+    assert np.array_equal(found, hashed(texts)) is not is_scaled
+
+
+def test_logistic_regression_on_texts_is_as_good_as_with_scikit_learn() -> None:
+    rng = np.random.default_rng(5)
+    words = np.array([f"w{i}" for i in range(300)])
+    effect = rng.normal(size=300) * (rng.random(300) < 0.1) * 3
+    chosen = rng.integers(0, 300, (600, 8))
+    y = (effect[chosen].sum(axis=1) + rng.logistic(size=600) > 0).astype(int)
+    rows = pd.DataFrame({"note": [" ".join(words[row]) for row in chosen]})
+    op = {"text_hash": {"columns": "note", "buckets": 512, "ngrams": [1, 2]}}
+    program = gp.FeatureProgram([op], schema={"note": "text"})
+    vectorizer = HashingVectorizer(n_features=512, ngram_range=(1, 2), token_pattern=r"\w+")
+    theirs = vectorizer.transform(rows.note).toarray()
+    losses = []
+    for X in (program.fit(rows[:400]).transform(rows), theirs):
+        model = LogisticRegression(max_iter=1000).fit(X[:400], y[:400])
+        losses.append(log_loss(y[400:], model.predict_proba(X[400:])))
+    assert losses[0] == pytest.approx(losses[1], rel=0.01)

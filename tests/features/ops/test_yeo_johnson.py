@@ -126,7 +126,7 @@ def test_standardizing_first_also_matches_scikit_learn(fit) -> None:
 def test_many_rows_are_sampled_the_same_way_each_time(fit, monkeypatch: pytest.MonkeyPatch) -> None:
     x = RNG.lognormal(1, 0.5, 20_000)
     everything = fit({"x": x}, [{"yeo_johnson": "x"}]).features.states[0]["exponent"]
-    monkeypatch.setattr(number_statistics, "EXPONENT_SAMPLE_ROWS", 4000)
+    monkeypatch.setattr(number_statistics, "SAMPLE_ROWS", 4000)
     some, again = (fit({"x": x}, [{"yeo_johnson": "x"}]).features.states[0]["exponent"] for _ in range(2))
     assert some == again != everything
     assert some == pytest.approx(everything, abs=0.1)

@@ -47,6 +47,33 @@ class PartsExplainer(Explainer):
         return np.concatenate([part.interactions(X) for part in self._parts], axis=1)
 
 
+class ScaledExplainer(Explainer):
+    """Margins of a model in other units: ``offset + unit * margin``.
+
+    Parameters
+    ----------
+    model : Explainer
+    offset, unit : array of float64, shape (n_margins,)
+    """
+
+    def __init__(self, model: Explainer, offset: HostArray, unit: HostArray) -> None:
+        self._model, self._offset, self._unit = model, offset, unit
+
+    @property
+    def method(self) -> Method:
+        """The method of the model."""
+        return self._model.method
+
+    def contributions(self, X: HostArray) -> Contributions:
+        """Return the contributions to the margins of rows; see `Explainer`."""
+        found = self._model.contributions(X)
+        return replace(found, values=found.values * self._unit[:, None], base=found.base * self._unit + self._offset)
+
+    def interactions(self, X: HostArray) -> HostArray:
+        """Return the interactions of columns in rows; see `Explainer`."""
+        return np.asarray(self._model.interactions(X) * self._unit[:, None, None])
+
+
 class EnsembleExplainer(Explainer):
     """Weighted sum of the contributions of the members of an ensemble.
 

@@ -21,7 +21,7 @@ from gpupipe_kernels.interpreters.schedule import (
     schedule,
 )
 from gpupipe_kernels.program.opcodes import Opcode
-from gpupipe_kernels.program.program import Program
+from gpupipe_kernels.program.program import Program, has_wide_edges
 from gpupipe_kernels.typing import DeviceArray
 
 MOST_TABLE_CELLS = 2_048  # 8 KiB of shared memory per block, which reduces the resident blocks of no device
@@ -76,17 +76,17 @@ class DeviceProgram:
     @cached_property
     def by_source(self) -> DeviceTables:
         """Tables for column-major matrices, grouped by the column read."""
-        groups, plan, luts = _gather_tables(schedule(self.program), self.program.luts)
+        groups, plan, luts = _gather_tables(*_with_edges(schedule(self.program), self.program))
         return DeviceTables(device_table(plan), groups, luts)
 
     @cached_property
     def by_destination(self) -> DeviceTables:
         """Tables for row-major matrices, in panels of the columns written."""
-        plan = schedule(self.program, PANEL)
+        plan, luts = _with_edges(schedule(self.program, PANEL), self.program)
         left = first_columns(plan.instructions, plan.groups) // PANEL * PANEL
         begin, end = LINE * plan.groups[:-1], LINE * plan.groups[1:]
         panels = np.stack([begin, end, left, np.zeros_like(left)], axis=1).astype(np.int32)
-        return DeviceTables(device_table(plan), panels, self.program.luts)
+        return DeviceTables(device_table(plan), panels, luts)
 
     @cached_property
     def depth(self) -> int:
@@ -106,6 +106,17 @@ def device_program(program: Program) -> DeviceProgram:
     return DeviceProgram(program)
 
 
+def _with_edges(plan: Schedule, program: Program) -> tuple[Schedule, npt.NDArray[np.float32]]:
+    """Return a schedule with the float64 edges of bins in its lookup tables, two words each, and these tables."""
+    instructions, tables = plan.instructions.copy(), [program.luts]
+    for row in instructions:
+        if has_wide_edges(row):
+            first = int(row[LUT])
+            row[LUT] = sum(map(len, tables))
+            tables.append(program.params[first : first + row[SIZE]].view(np.float32))
+    return replace(plan, instructions=instructions), np.concatenate(tables)
+
+
 def _gather_tables(
     plan: Schedule, luts: npt.NDArray[np.float32]
 ) -> tuple[npt.NDArray[np.int32], Schedule, npt.NDArray[np.float32]]:
@@ -120,7 +131,7 @@ def _gather_tables(
         first, places = end, {}
         for row in instructions[start:stop]:
             if row[OP] in (Opcode.TAKE, Opcode.INDEX_BIN):
-                table = int(row[LUT]), int(row[SIZE])
+                table = int(row[LUT]), int(row[SIZE]) * (2 if has_wide_edges(row) else 1)
                 if table not in places:
                     places[table] = end
                     pieces.append(luts[table[0] : table[0] + table[1]])

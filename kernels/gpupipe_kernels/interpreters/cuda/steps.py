@@ -210,8 +210,30 @@ def table_entry(index: Any, tables: Any, at: Any, size: Any) -> Any:
 
 @array_formula
 def bin_index(x: Any, tables: Any, at: Any, size: Any, lowest: Any) -> Any:
-    """Return the bin of a number; the edges start at `at`."""
-    return bin_of(float32(x), tables, at, size, lowest)
+    """Return the bin of a float32 number; the edges start at `at`."""
+    return bin_of(x, tables, at, size, lowest)
+
+
+@array_formula
+def wide_bin_index(x: Any, tables: Any, at: Any, size: Any, lowest: Any) -> Any:
+    """Return the bin of a float64 number; the edges start at `at`, each in two words, the low word first."""
+    if x != x:
+        return int32(0)
+    low, n = int32(0), int32(size)
+    while n > int32(0):
+        half = int32(n >> int32(1))
+        word = at + uint64(2) * uint64(low + half)
+        if joined(tables[word].view(int32), tables[word + uint64(1)].view(int32)) <= x:
+            low, n = int32(low + half + int32(1)), int32(n - half - int32(1))
+        else:
+            n = half
+    return int32(lowest + low)
+
+
+@array_formula
+def joined(low: Any, high: Any) -> Any:
+    """Return the float64 number of two words, int32."""
+    return int64(int64(high) << int64(32) | int64(uint32(low))).view(float64)
 
 
 @array_formula
@@ -223,8 +245,7 @@ def number(table: Any, line: Any, i: Any) -> Any:
 @array_formula
 def wide(table: Any, line: Any, i: Any) -> Any:
     """Return the float64 parameter `i` of the instruction that starts at `line`."""
-    low, high = table[line + uint64(WIDE + 2 * i)], table[line + uint64(WIDE + 2 * i + 1)]
-    return int64(int64(high) << int64(32) | int64(uint32(low))).view(float64)
+    return joined(table[line + uint64(WIDE + 2 * i)], table[line + uint64(WIDE + 2 * i + 1)])
 
 
 @array_formula
@@ -354,7 +375,7 @@ def execute(
         elif op == DeviceOpcode.IS_NULL_FLOAT64:
             acc = each(is_nan, y)
         elif op == DeviceOpcode.INDEX_BIN_FLOAT64:
-            ix = each(bin_index, y, luts, lut(table, line, moved), table[line + uint64(SIZE)], arg)
+            ix = each(wide_bin_index, y, luts, lut(table, line, moved), table[line + uint64(SIZE)], arg)
     else:
         time = cells(i64, row * i64_step + first, stride)
         if op == DeviceOpcode.IS_NULL_INT64:

@@ -90,7 +90,7 @@ def run(
     sources = [_flat(read.get(name), name) for name in BLOCKS]
     strides = np.array([stride for _, stride in sources], np.int64)
     folds = _folds(fold, out.shape[0])
-    tables = (plan.instructions, plan.scalars, plan.wide, read_only(program.luts))
+    tables = (plan.instructions, plan.scalars, plan.wide, read_only(program.params), read_only(program.luts))
     tile = COLUMN_TILE if row_stride == 1 else _row_tile(program.n_columns)
 
     def rows(start: int, stop: int) -> None:
@@ -132,7 +132,7 @@ def _flat(block: HostArray | None, dtype: str) -> tuple[HostArray, int]:
 
 @host_block
 def _run_rows(
-    instructions: Any, scalars: Any, wide: Any, luts: Any, int8: Any, int16: Any, int32: Any, float32: Any,
+    instructions: Any, scalars: Any, wide: Any, params: Any, luts: Any, int8: Any, int16: Any, int32: Any, float32: Any,
     float64: Any, int64: Any, strides: Any, fold: Any, out: Any, row_stride: Any, column_stride: Any, n_columns: Any,
     start: Any, stop: Any, tile: Any,
 ) -> None:  # fmt: skip
@@ -192,7 +192,7 @@ def _run_rows(
                 if block == FLOAT32:
                     each.index_bins(float32[at : at + n], luts[lut : lut + size], arg, ix)
                 else:
-                    each.index_bins(float64[at : at + n], luts[lut : lut + size], arg, ix)
+                    each.index_bins(float64[at : at + n], params[lut : lut + size], arg, ix)
             elif op == Opcode.IS_NULL:
                 if block == FLOAT32:
                     each.is_nan(float32[at : at + n], acc)

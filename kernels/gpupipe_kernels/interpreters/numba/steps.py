@@ -155,13 +155,13 @@ def parts(x: Any, which: Any, ix: Any, acc: Any) -> None:
 def index_bins(x: Any, edges: Any, lowest: Any, ix: Any) -> None:
     if edges.size > FEW_EDGES:
         for i in range(x.size):
-            ix[i] = bin_of(float32(x[i]), edges, uint64(0), edges.size, lowest)
+            ix[i] = bin_of(x[i], edges, uint64(0), edges.size, lowest)
         return
     for i in range(x.size):
         ix[i] = lowest
     for edge in edges:  # vectorised, unlike a search
         for i in range(x.size):
-            ix[i] += edge <= float32(x[i])
+            ix[i] += edge <= x[i]
     for i in range(x.size):
         ix[i] = 0 if x[i] != x[i] else ix[i]
 

@@ -13,7 +13,7 @@ import numpy as np
 
 from gpupipe_kernels.formulas.calendar import part
 from gpupipe_kernels.program.opcodes import BLOCKS, NAT, Opcode
-from gpupipe_kernels.program.program import Call, Program
+from gpupipe_kernels.program.program import Call, Program, has_wide_edges
 from gpupipe_kernels.reference import bearing, central_angle, degrees, in_float32, sine, yeo_johnson
 from gpupipe_kernels.threads import run_blocks
 from gpupipe_kernels.typing import HostArray
@@ -69,7 +69,8 @@ class _Step:
         self.call: Call | None = program.calls[self.size] if op == Opcode.CALL else None
         self.out = out[:, dst] if dst >= 0 else None
         self.params = program.params[param : param + 2].tolist()
-        self.lut = program.luts[lut : lut + self.size]
+        is_wide = has_wide_edges(row)
+        self.lut = program.params[param : param + self.size] if is_wide else program.luts[lut : lut + self.size]
         self.fold = fold
 
 
@@ -200,7 +201,7 @@ def _index_part(step: _Step, x: Any, acc: Any, at: _Registers) -> None:
 
 def _index_bin(step: _Step, x: Any, acc: Any, at: _Registers) -> None:
     np.isnan(x, out=at.mask)
-    np.add(np.searchsorted(step.lut, x.astype(np.float32, copy=False), side="right"), step.arg, out=at.index)
+    np.add(np.searchsorted(step.lut, x, side="right"), step.arg, out=at.index)
     np.copyto(at.index, 0, where=at.mask)
 
 
