@@ -16,6 +16,7 @@ from gpupipe.backends.cpu.backend import CpuBackend
 from gpupipe.errors import ConfigError, DataError
 from gpupipe.metrics import METRICS, Evaluate, evaluate, metric_names, undefined_notes
 from gpupipe.metrics.clustering import ROWS
+from gpupipe.random_streams import make_generator
 from gpupipe.tasks import Task
 
 HOST = CpuBackend()
@@ -208,7 +209,7 @@ def test_more_rows_than_are_measured_are_sampled_and_matrix_and_clusters_stay_to
     X = (label[:, None] * 10 + rng.normal(size=(2 * ROWS, 2))).astype(np.float32)
     guess = label
     value = evaluate("clustering", None, guess, ["davies_bouldin"], X=partial(rows_of, X), backend=HOST)
-    chosen = np.random.default_rng(0).choice(len(X), ROWS, replace=False)
+    chosen = make_generator(0, "clustered rows").choice(len(X), ROWS, replace=False)
     assert value["davies_bouldin"] == sk.davies_bouldin_score(X[chosen], label[chosen])
 
 

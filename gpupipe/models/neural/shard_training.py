@@ -26,7 +26,6 @@ from gpupipe.models.neural.settings import NeuralSettings
 from gpupipe.models.neural.trainer import Progress, Trainer, take_rows
 from gpupipe.models.neural.training_spec import TrainingSpec, make_training_spec
 from gpupipe.models.progress import ShowProgress, show_nothing
-from gpupipe.random_streams import derive_seed
 from gpupipe.tasks import TargetSpec, Task
 from gpupipe.tensors.batch import TensorBatch
 from gpupipe.tensors.batches import Batches
@@ -178,7 +177,7 @@ def train_rank(
 
 def _new_network(architecture: Architecture, seed: int, sample: Tensor | None) -> Network:
     """Return the initial network on the host; without a sample, it receives its bins from rank 0 when it is wrapped."""
-    torch.manual_seed(derive_seed(seed, "network"))
+    torch.manual_seed(seed)
     network = Network(architecture)
     if network.numbers is not None and sample is not None:
         columns = (sample[:, j] for j in range(architecture.n_numbers))
@@ -199,7 +198,7 @@ def _trainer(
     if shard.training.weight is not None:
         total = float(processes.all_reduce_sum(shard.training.weight.double().sum()))
         mean_weight = total / (sum(heights) * n_sharers)
-    shuffled = Batches(shard.training, each, seed=derive_seed(spec.seed, "batches"), rank=sharer, world_size=n_sharers)
+    shuffled = Batches(shard.training, each, seed=spec.seed, rank=sharer, world_size=n_sharers)
     held = shard.validation
     if n_sharers > 1 and len(held):
         held = take_rows(held, torch.arange(sharer, len(held), n_sharers, device=held.features.device))

@@ -18,7 +18,6 @@ from gpupipe.models.context import DeadlineReached, never_stop
 from gpupipe.models.neural.modules import Network
 from gpupipe.models.neural.training_spec import TrainingSpec
 from gpupipe.models.progress import ProgressReport, ShowProgress, show_nothing
-from gpupipe.random_streams import derive_seed
 from gpupipe.tasks import TargetSpec, Task
 from gpupipe.tensors.batch import ARRAYS, TensorBatch
 
@@ -191,7 +190,7 @@ class Trainer:
         self.training.set_epoch(number)
         self.shared.train()
         # Dropout masks depend on seed, epoch and rank only, so that a resumed epoch is the same.
-        torch.manual_seed(derive_seed(self.spec.seed, "dropout", number, self.processes.rank))
+        torch.manual_seed((self.spec.seed << 20) + (number << 8) + self.processes.rank)
         loss = torch.zeros((), device=self.device)
         # Steps first: zip then stops without making a further batch.
         for step, (n, batch) in enumerate(zip(self.rows_of_steps, self.training, strict=False)):

@@ -50,7 +50,7 @@ def found(request: pytest.FixtureRequest) -> Any:
 
 def test_finds_a_ratio_a_combination_and_a_number_relative_to_its_group(found: Any) -> None:
     names = made_names(found["codes"])
-    assert {"a / b", "city x plan (target)", "load - mean by city"} <= set(names)
+    assert {"a / b", "city x plan (target)", "load (z-score by city)"} <= set(names)
     assert len(names) <= 6  # copies of the same information are not kept
 
 
@@ -60,7 +60,7 @@ def test_all_views_share_the_selection_and_list_the_inputs(found: Any) -> None:
         lineage = made.features.lineage
         assert lineage["a / b"] == ["a", "b"]
         assert lineage["city x plan (target)"] == ["city", "plan"]
-        assert lineage["load - mean by city"] == ["load", "city"]
+        assert lineage["load (z-score by city)"] == ["load", "city"]
         assert any("of" in note and "candidates are kept" in note for note in made.features.notes)
 
 
@@ -68,8 +68,9 @@ def test_values_are_those_of_pandas_and_of_the_ordinary_ops(found: Any, fit) -> 
     frame, y = planted()
     got = found["codes"].training
     np.testing.assert_allclose(got["a / b"], frame.a / frame.b, rtol=1e-6)
-    relative = frame.load - frame.load.groupby(frame.city).transform("mean")
-    np.testing.assert_allclose(got["load - mean by city"], relative, atol=2e-6)
+    by_city = frame.load.groupby(frame.city)
+    relative = (frame.load - by_city.transform("mean")) / by_city.transform("std", ddof=0)
+    np.testing.assert_allclose(got["load (z-score by city)"], relative, atol=2e-5)
     ops = [{"cross": {"columns": ["city", "plan"], "as": "both"}}, {"target_encode": "both"}]
     expected = fit(frame, ops, y, view="codes").training
     np.testing.assert_array_equal(got["city x plan (target)"], expected["both_target"])
