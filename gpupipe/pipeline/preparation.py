@@ -16,6 +16,7 @@ from gpupipe.config.locations import is_in_section
 from gpupipe.errors import ConfigError, DataError, GpupipeError, SchemaError, naming_target
 from gpupipe.features.history.derivation import Derivation, derive, derived_ops, key_columns
 from gpupipe.io.input_files import InputFiles
+from gpupipe.io.notes import WarningNote
 from gpupipe.metrics import metric_names, unit_notes
 from gpupipe.metrics.settings import Evaluate
 from gpupipe.models import MODELS, ModelSettings, early_refusal
@@ -88,7 +89,7 @@ class JobBuilder:
             )
             stage.rows = found.table.n_rows
             for note in found.notes:
-                stage.note(note)
+                stage.note(note, "warning" if isinstance(note, WarningNote) else "info")
             for warning in found.rules.warnings:
                 stage.note(warning, "warning")
             self._targets = TargetColumn.all_of(found.table, config.source.targets, backend)

@@ -58,6 +58,9 @@ class Column:
         Number of buckets of a hashed column.
     derived : bool
         Whether an op derived it, so that it is not in the input.
+    has_normal_form : bool
+        Whether a text that writes a value in another way is the same level: see `gpupipe.table.level_text`. False in
+        models of earlier versions, whose levels are compared as they are.
     """
 
     name: str
@@ -70,6 +73,7 @@ class Column:
     hash_of: str | None = None
     n_buckets: int = 0
     derived: bool = False
+    has_normal_form: bool = False
 
     def __repr__(self) -> str:
         levels = "" if self.levels is None else f", {len(self.levels):,} levels"

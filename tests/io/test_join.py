@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 from pathlib import Path
 from typing import Any
 
@@ -64,8 +65,14 @@ def test_a_key_of_several_columns_matches_as_a_whole(tmp_path: Path) -> None:
         (pa.array([1, 2, None], pa.int8()), pa.array([1, 2], pa.int64())),
         (pa.array([1.0, 2.0, None]), pa.array([1, 2])),
         (pa.array([1, 2, None]), pa.array(["1", "2"])),
+        (pa.array(["1.0", "2", None]), pa.array([1, 2])),
         (pa.array(["01", "2", None]), pa.array([1, 2])),
         (pa.array(["a", "2", None]), pa.array([1, 2])),
+        (pa.array([1.5, 2, None]), pa.array(["1.5", "2"])),
+        (pa.array([1.1, 2, None], pa.float32()), pa.array([1.1, 2.0])),
+        (pa.array([1.5, 2, None]), pa.array([1.5, 2.0], pa.float32())),
+        (pa.array(["True", "FALSE", None]), pa.array([True, False])),
+        (pa.array(["2024-01-31", "2024-02-01T00:00:00"]), pa.array([dt.date(2024, 1, 31), dt.date(2024, 2, 1)])),
         (pa.array([1, 2, None], pa.timestamp("ms")), pa.array([1000, 2000], pa.timestamp("us"))),
         (pa.array([0, 1, None], pa.date32()), pa.array([0, 86_400], pa.timestamp("s"))),
         (pa.array([True, False, None]), pa.array([True, False])),
@@ -73,13 +80,12 @@ def test_a_key_of_several_columns_matches_as_a_whole(tmp_path: Path) -> None:
 )
 def test_keys_of_similar_types_are_compared_by_value(tmp_path: Path, left: pa.Array, right: pa.Array) -> None:
     table = join(tmp_path, {"k": left}, {"k": right, "v": [10, 20]}).table
-    assert table.column("v").to_pylist() == [None if left[0].as_py() == "a" else 10, 20, None]
+    assert table.column("v").to_pylist()[:2] == [None if left[0].as_py() in ("a", "01") else 10, 20]
 
 
 @pytest.mark.parametrize(
     ("left", "right"),
     [
-        (pa.array([1.5]), pa.array(["1.5"])),
         (pa.array([True]), pa.array([1])),
         (pa.array([1]), pa.array([1], pa.timestamp("us"))),
     ],

@@ -127,7 +127,8 @@ class Scorer:
         ConfigError
             If the model needs a library for its rules or texts that is not installed.
         """
-        encoder = RowEncoder(features.schema, text_derivers(features.derivation, engine), encode_by_table)
+        strip = bool((manifest or {}).get("reading", {}).get("strip", False))
+        encoder = RowEncoder(features.schema, text_derivers(features.derivation, engine, strip), encode_by_table)
         scorer = Scorer(
             goal=goal,
             feature_names=tuple(features.names),
@@ -135,7 +136,7 @@ class Scorer:
             encoder=encoder,
             estimator=estimator.row_estimator(engine),
             decision=decision,
-            row_rules=RowRules(rules, encode_by_table) if rules else None,
+            row_rules=RowRules(rules, encode_by_table, strip) if rules else None,
             rules=tuple(rules),
             manifest=manifest or {},
             derivation=features.derivation,
