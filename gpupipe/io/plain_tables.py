@@ -119,8 +119,8 @@ def plain_table(table: pa.Table, file: SourceFile, wanted: ColumnFilter, notes: 
 def clean_table(table: pa.Table, file: SourceFile, wanted: ColumnFilter, notes: Notes, strip: bool) -> pa.Table:
     """Return a plain table in which strings that mean missing are null: see `gpupipe.io.missing_values`.
 
-    CSV columns are already cleaned, by ``csv.null_values`` of the source. Strings of other files are stripped too, if
-    `strip` says so.
+    CSV columns are already cleaned, by ``csv.null_values`` of the source. Strings of other files are stripped too if
+    `strip` is true.
 
     Raises
     ------

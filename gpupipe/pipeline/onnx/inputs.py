@@ -1,8 +1,9 @@
 """Raw columns as inputs of an ONNX graph, and their encoding as cells: the rules of `gpupipe.table.cell_encoders`.
 
 Each column is one input, shape (rows, 1). Numbers are float64, and NaN is missing; so are columns of numbers that are
-categories or flags. Texts are strings; the texts that mean a missing value in files mean it here too. Times are int64
-microseconds since 1970-01-01 UTC, and the smallest int64 is missing: the memory of NumPy's ``datetime64[us]``.
+categories or flags. Texts are strings without surrounding blanks, which ONNX has no operator to remove; the texts that
+mean a missing value in files mean it here too. Times are int64 microseconds since 1970-01-01 UTC, and the smallest
+int64 is missing: the memory of NumPy's ``datetime64[us]``.
 """
 
 from __future__ import annotations
@@ -63,8 +64,16 @@ class OnnxInput:
     def describe(self) -> dict[str, Any]:
         """Return the input as JSON values, for the metadata of the file."""
         missing = {"string": "", "float64": "NaN", "int64": str(NAT)}[self.type]
+        blanks = {"blanks": "strip"} if self.type == "string" and self.column.has_normal_form else {}
         unit = {"unit": "microseconds since 1970-01-01 UTC"} if self.type == "int64" else {}
-        return {"name": self.column.source, "kind": self.column.kind, "type": self.type, "missing": missing, **unit}
+        return {
+            "name": self.column.source,
+            "kind": self.column.kind,
+            "type": self.type,
+            "missing": missing,
+            **unit,
+            **blanks,
+        }
 
     def feed(self, values: pa.ChunkedArray) -> HostArray:
         """Return a column of a table as the array that a runtime takes, shape (rows, 1).
