@@ -12,10 +12,10 @@ from gpupipe.errors import SchemaError
 from gpupipe.io.entities import read_entities
 from gpupipe.io.filter import require_column
 from gpupipe.io.input_files import InputFiles
-from gpupipe.io.key_matches import KeyMatches
 from gpupipe.io.notes import Notes
 from gpupipe.io.settings import JoinedTable, Source, TableSource
 from gpupipe.io.source_reader import LoadedTable, read_arrow
+from gpupipe.table.key_matches import KeyMatches
 from gpupipe.table.keys import find_repeated, key_codes
 from gpupipe.table.numeric_columns import as_numbers
 from gpupipe.table.schema import DeclaredColumn

@@ -9,12 +9,6 @@ from gpupipe.io.formats.csv.stray_values import TextProfile
 SHOWN = 5
 
 
-class WarningNote(str):
-    """Note that a run shows as a warning."""
-
-    __slots__ = ()
-
-
 class Notes:
     """Collection of notes, stored as facts so that notes of chunks and files can be merged; iterates over their texts.
 

@@ -24,7 +24,6 @@ from gpupipe.io.dask_table import DaskTable
 from gpupipe.io.files import SourceFile, mask
 from gpupipe.io.input_files import InputFiles
 from gpupipe.io.join import declarations, join_chunk, read_joined, require_joinable
-from gpupipe.io.key_matches import KeyMatches
 from gpupipe.io.settings import JoinedTable, Source, TableSource
 from gpupipe.io.source_reader import LoadedTable, read_arrow
 from gpupipe.partitions.encode import encode_chunks
@@ -34,6 +33,7 @@ from gpupipe.partitions.workers import ResultHandle, Workers
 from gpupipe.table.arrange import slice_rows
 from gpupipe.table.blocks import Table
 from gpupipe.table.encode import encode
+from gpupipe.table.key_matches import KeyMatches
 from gpupipe.table.schema import DeclaredColumn, Schema
 from gpupipe.units import MIB
 

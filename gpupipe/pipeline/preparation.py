@@ -16,7 +16,6 @@ from gpupipe.config.locations import is_in_section
 from gpupipe.errors import ConfigError, DataError, GpupipeError, SchemaError, naming_target
 from gpupipe.features.history.derivation import Derivation, derive, derived_ops, key_columns
 from gpupipe.io.input_files import InputFiles
-from gpupipe.io.notes import WarningNote
 from gpupipe.metrics import metric_names, unit_notes
 from gpupipe.metrics.settings import Evaluate
 from gpupipe.models import MODELS, ModelSettings, early_refusal
@@ -31,6 +30,7 @@ from gpupipe.pipeline.timeline import Timeline
 from gpupipe.pipeline.training import require_joint
 from gpupipe.splits import Fold, RareClassError, Split, check_classes, check_splits, make_splits
 from gpupipe.table.blocks import EncodedTable
+from gpupipe.table.key_matches import WarningNote
 from gpupipe.table.schema import FIRST_LEVEL
 from gpupipe.table.time_formats import declare_texts
 from gpupipe.typing import Array

@@ -58,7 +58,8 @@ def normal_texts(texts: pa.Array, dtype: str = "string") -> pa.Array:
     form = normal_form(dtype)
     is_other = pc.match_substring_regex(texts, MAYBE_OTHER)
     if form is not normal_text:
-        is_other = pc.invert(pc.match_substring_regex(texts, r"^(?:0|-?[1-9][0-9]{0,17})$"))
+        usual = r"^(?:true|false)$" if dtype == "bool" else r"^(?:0|-?[1-9][0-9]{0,17})$"
+        is_other = pc.invert(pc.match_substring_regex(texts, usual))
     places = pc.indices_nonzero(pc.fill_null(is_other, False))
     if not len(places):
         return texts

@@ -39,7 +39,9 @@ COLUMNS = [
 ]
 
 
-@pytest.mark.parametrize("column", COLUMNS, ids=lambda c: f"{c.kind}-{c.dtype}-{c.storage}-{c.hash_of or c.time_format}-{c.has_normal_form}")
+@pytest.mark.parametrize(
+    "column", COLUMNS, ids=lambda c: f"{c.kind}-{c.dtype}-{c.storage}-{c.hash_of or c.time_format}-{c.has_normal_form}"
+)
 def test_each_value_has_the_cell_of_a_table(column: Column) -> None:
     differ = []
     for value in VALUES:

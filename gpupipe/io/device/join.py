@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import UserDict
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import pyarrow as pa
@@ -12,11 +13,11 @@ from gpupipe.backends.base import DeviceBackend
 from gpupipe.io.device.filter import known_columns
 from gpupipe.io.filter import require_column
 from gpupipe.io.join import joined_names, require_unique
-from gpupipe.io.key_matches import KeyMatches, is_low
 from gpupipe.io.settings import JoinedTable
 from gpupipe.table.device.encode import TextRules
 from gpupipe.table.device.frame_columns import DeviceColumn, DeviceDictionary, DeviceNumbers, has_texts
 from gpupipe.table.device.keys import key_codes
+from gpupipe.table.key_matches import KeyMatches
 from gpupipe.table.schema import TEXT_KINDS, DeclaredColumn
 from gpupipe.typing import Array
 
@@ -132,11 +133,12 @@ def _matches_of(
         column = left[name]
         has_key &= column.valid if isinstance(column, DeviceNumbers) else ~column.missing(backend)
     n_keys, n_matches = int(has_key.sum()), int((matches >= 0).sum())
-    if not is_low(n_matches, n_keys):
-        return KeyMatches(len(matches), n_keys, n_matches)
+    found = KeyMatches(len(matches), n_keys, n_matches)
+    if not found.are_few:
+        return found
     ours = int(backend.xp.flatnonzero(has_key & (matches < 0))[0])
     examples = (_key_at(left, left_names, ours, backend), _key_at(right, right_names, 0, backend))
-    return KeyMatches(len(matches), n_keys, n_matches, *examples)
+    return replace(found, ours=examples[0], theirs=examples[1])
 
 
 def _key_at(columns: Mapping[str, DeviceColumn], names: Sequence[str], row: int, backend: DeviceBackend) -> str:

@@ -118,12 +118,14 @@ class JsonTexts:
         File of the values, for messages.
     wanted : ColumnFilter
     notes : Notes
-    strip : bool
-        Whether texts are stripped.
+    source : TableSource, optional
+        Declares columns as text, and whether texts are stripped, which is the default.
     """
 
-    def __init__(self, file: SourceFile, wanted: ColumnFilter, notes: Notes, strip: bool = True) -> None:
-        self.file, self.wanted, self.notes, self.strip = file, wanted, notes, strip
+    def __init__(self, file: SourceFile, wanted: ColumnFilter, notes: Notes, source: TableSource | None = None) -> None:
+        self.file, self.wanted, self.notes = file, wanted, notes
+        self.stay_texts = set() if source is None else declared_texts(source)
+        self.strip = source is None or source.strips_typed_files
 
     @property
     def rules(self) -> TextRules:
@@ -139,7 +141,8 @@ class JsonTexts:
 
     def is_text(self, name: str, texts: pa.StringArray) -> bool:
         """Return True if Arrow reads these strings as text, so that further strings cannot make them times."""
-        return self._times(name, texts, Notes()) is None  # no notes about a subset of the strings
+        # No notes about a subset of the strings.
+        return name in self.stay_texts or self._times(name, texts, Notes()) is None
 
     def values(self, name: str, written: pa.StringArray) -> pa.Array:
         """Return the numbers or booleans of unquoted JSON values, in order.

@@ -63,17 +63,16 @@ def json_columns(
 def _read(
     file: SourceFile, wanted: ColumnFilter, source: TableSource, backend: DeviceBackend, notes: Notes
 ) -> DeviceFileColumns | None:
-    strip = source.strips_typed_files
     frame = _written(file, backend)
     if frame is None:
         return None
     column_notes = {str(name): Notes() for name in frame}
-    typed = {n: _column(n, frame[n], JsonTexts(file, wanted, own, strip), backend) for n, own in column_notes.items()}
+    typed = {n: _column(n, frame[n], JsonTexts(file, wanted, own, source), backend) for n, own in column_notes.items()}
     names = usable_names(pa.schema([(name, pa.string()) for name in typed]), file, wanted, notes)
     for name in names:
         notes.include(column_notes[name])
     columns = {name: typed[name] for name in names}
-    rules = JsonTexts(file, wanted, notes, strip).rules
+    rules = JsonTexts(file, wanted, notes, source).rules
     return DeviceFileColumns(file, len(frame), columns, lambda some: {name: frame[name] for name in some}, rules)
 
 

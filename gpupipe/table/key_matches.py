@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from gpupipe.io.notes import WarningNote
-
 FEW_ROWS = 10  # of fewer rows, none may match by chance
 LOW_SHARE = 0.01  # keys of another form match none, or the few that look the same in both
+
+
+class WarningNote(str):
+    """Note that a run shows as a warning."""
+
+    __slots__ = ()
 
 
 @dataclass(frozen=True)
@@ -44,34 +48,30 @@ class KeyMatches:
         for name in left_names:
             has_key = pc.and_(has_key, left.column(name).is_valid())
         n_keys, n_matches = pc.sum(has_key).as_py() or 0, len(matches) - matches.null_count
-        lonely = pc.and_(has_key, matches.is_null()) if is_low(n_matches, n_keys) else has_key
-        return KeyMatches(
-            left.num_rows, n_keys, n_matches, _example(left, left_names, lonely), _example(right, right_names)
-        )
+        found = KeyMatches(left.num_rows, n_keys, n_matches)
+        if not found.are_few:
+            return found
+        ours = _example(left, left_names, pc.and_(has_key, matches.is_null()))
+        return replace(found, ours=ours, theirs=_example(right, right_names))
 
     def __add__(self, other: KeyMatches) -> KeyMatches:
         numbers = (self.n_rows + other.n_rows, self.n_keys + other.n_keys, self.n_matches + other.n_matches)
         return KeyMatches(*numbers, self.ours or other.ours, self.theirs or other.theirs)
 
+    @property
+    def are_few(self) -> bool:
+        """True if so few rows with a key have a match that the keys are probably written in another way."""
+        return self.n_keys >= FEW_ROWS and self.n_matches < LOW_SHARE * self.n_keys
+
     def note(self, label: str) -> str:
         """Return the note about the share of rows with a match; a `WarningNote` if it is near zero."""
-        if not is_low(self.n_matches, self.n_keys):
+        if not self.are_few:
             return f"{label}: {self.n_matches / max(1, self.n_rows):.1%} of the rows have a match"
-        return few_matches(label, self.n_matches, self.n_keys, self.ours, self.theirs)
-
-
-def is_low(n_matches: int, n_keys: int) -> bool:
-    """Return whether so few rows with a key have a match that their keys are probably written in another way."""
-    return n_keys >= FEW_ROWS and n_matches < LOW_SHARE * n_keys
-
-
-def few_matches(label: str, n_matches: int, n_keys: int, ours: str, theirs: str) -> WarningNote:
-    """Return the warning that nearly no row has a match."""
-    shown = f", such as {ours} in the main table and {theirs} in the other" if ours and theirs else ""
-    return WarningNote(
-        f"{n_matches:,} of {n_keys:,} rows with a key have a match{shown}; {label}; write the keys in the same way, or "
-        "declare the kind of both, as in schema: {KEY: int}, by which 01 is 1"
-    )
+        shown = f", such as {self.ours} here and {self.theirs} there" if self.ours and self.theirs else ""
+        return WarningNote(
+            f"{label}: {self.n_matches:,} of {self.n_keys:,} rows with a key have a match; the keys of the tables "
+            f"differ{shown}; write both in the same way, or declare what they are in both, as in schema: {{KEY: int}}"
+        )
 
 
 def _example(table: pa.Table, names: Sequence[str], mask: pa.ChunkedArray | None = None) -> str:
