@@ -230,17 +230,24 @@ def _array(name: str, values: Iterable[Any]) -> Any:
 
 
 def _texts_of_several_types(values: Iterable[Any]) -> pa.Array | None:
-    """Return texts, numbers and booleans as texts, which each has in a column of its own; None if any is another value.
+    """Return texts, numbers, booleans and times as the texts of levels; None if there is any other value.
 
     So a value has one meaning, whatever the types of other rows are.
     """
     texts: list[str | None] = []
+    if len({type(value) for value in values} - {type(None)}) < 2:
+        return None
     for value in values:
+        if hasattr(value, "to_pydatetime") and value == value:  # a time of pandas, with nanoseconds
+            value = value.floor("us").to_pydatetime()
         text = value if value is None or isinstance(value, str) else canonical_text(value)
         if text is None and value is not None:
             return None
         texts.append(text or None)
-    return pa.array(texts, pa.string())
+    try:
+        return pa.array(texts, pa.string())
+    except UnicodeEncodeError:  # a lone surrogate
+        return None
 
 
 def is_dask_frame(data: Any) -> bool:

@@ -14,6 +14,7 @@ import math
 import re
 import unicodedata
 from collections.abc import Callable, Mapping
+from datetime import UTC, date, datetime
 from functools import cached_property
 from typing import Any
 
@@ -24,7 +25,7 @@ from gpupipe.table.schema import BOOLEAN_WORDS, FIRST_LEVEL, NULL_VALUES, Column
 NULL_TEXTS = frozenset(NULL_VALUES)
 WORDS = {"True": "true", "TRUE": "true", "False": "false", "FALSE": "false"}
 FLAGS = {**WORDS, "true": "true", "false": "false", "1": "true", "0": "false"}
-LONGEST_NUMBER = 400  # characters; longer texts are no numbers that float64 has
+LONGEST_NUMBER = 400  # characters; no number of float64 is written longer
 _WHOLE = re.compile(r"-?(0|[1-9][0-9]*)\.0|-0")
 _TIME = re.compile(
     r"([0-9]{4}-[0-9]{2}-[0-9]{2})[ T]([0-9]{2}:[0-9]{2}:[0-9]{2})(\.[0-9]{1,9})?(Z|[+-]00:?00)?", re.ASCII
@@ -35,9 +36,10 @@ MAYBE_OTHER = r"^\s|\s$|[^\x00-\x7f]|^[\x1c-\x1f]|[\x1c-\x1f]$|^(?:True|TRUE|Fal
 
 
 def canonical_text(value: Any) -> str | None:
-    """Return a number or boolean as a level: integral floats as integers, ``""`` for NaN; None for other types.
+    """Return a value as a level: integral floats as integers, ``""`` for NaN, times at midnight as dates.
 
-    A float32 has the shortest text that float32 reads back: ``1.1``, as in the file that it was read from.
+    A float32 has the shortest text that float32 reads back: ``1.1``, as in the file that it was read from. None for
+    other types, and for times with a zone other than UTC, which tables convert.
     """
     kind = type(value)
     if kind is bool or isinstance(value, np.bool_):
@@ -51,6 +53,8 @@ def canonical_text(value: Any) -> str | None:
         if number.is_integer():
             return f"{number + 0.0:.0f}"  # + 0.0 turns -0.0 into 0.0
         return str(value) if isinstance(value, np.float32) else repr(number)
+    if kind is date or (kind is datetime and value.tzinfo in (None, UTC)):
+        return normal_text(value.isoformat().removesuffix("+00:00"))
     return None
 
 
@@ -113,7 +117,7 @@ def _normal_number(text: str, round_number: Callable[[float], Any]) -> str:
 
 
 def compares_forms(column: Column) -> bool:
-    """Return whether a text that is no level of a column is looked up by its normal form.
+    """Return whether texts other than the levels of a column are looked up by their normal form.
 
     In models of earlier versions, so are numbers and times only, whose text was another one.
     """
@@ -138,7 +142,7 @@ class LevelLookup:
     Attributes
     ----------
     codes : dict of str to int
-        The code of each level that can be a value: texts that mean a missing value are no levels.
+        The code of each level that can be a value: without texts that mean a missing value.
     """
 
     def __init__(self, column: Column) -> None:
