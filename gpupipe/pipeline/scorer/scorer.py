@@ -176,10 +176,9 @@ class Scorer:
         return self.estimator.name
 
     def __repr__(self) -> str:
-        model = self.manifest.get("model", {}).get("name", "model")
         return (
-            f"Scorer({model}: {self.goal.task}, {len(self.inputs)} inputs, {len(self.feature_names)} features by "
-            f"{self.engine}, prediction by {self.estimator_name})"
+            f"Scorer({self.manifest.get('model', {}).get('name', 'model')}: {self.goal.task}, {len(self.inputs)} inputs, "
+            f"{len(self.feature_names)} features by {self.engine}, prediction by {self.estimator_name})"
         )
 
     def __reduce__(self) -> tuple[Any, ...]:
