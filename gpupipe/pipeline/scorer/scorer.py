@@ -177,8 +177,8 @@ class Scorer:
 
     def __repr__(self) -> str:
         return (
-            f"Scorer({self.manifest.get('model', {}).get('name', 'model')}: {self.goal.task}, {len(self.inputs)} inputs, "
-            f"{len(self.feature_names)} features by {self.engine}, prediction by {self.estimator_name})"
+            f"Scorer({self.manifest.get('model', {}).get('name', 'model')}: {self.goal.task}, {len(self.inputs)} "
+            f"inputs, {len(self.feature_names)} features by {self.engine}, prediction by {self.estimator_name})"
         )
 
     def __reduce__(self) -> tuple[Any, ...]:
