@@ -187,14 +187,27 @@ class Config(Settings):
         return self
 
     @model_validator(mode="after")
+    def _reads_keys_as_keys(self) -> Config:
+        """Tell the readers of all tables which columns are keys."""
+        keys = self._keys
+        self.__dict__["source"] = self.source.read_as(keys)  # the model is frozen, and not complete yet
+        self.__dict__["tables"] = {name: table.read_as(keys) for name, table in self.tables.items()}
+        return self
+
+    @property
+    def _keys(self) -> tuple[str, ...]:
+        """The columns of the main table that identify an entity, or a row of another table."""
+        names = [name for table in self.tables.values() for name in table.on.left]
+        names += [name for op in self.features if isinstance(op, KeyedOp) for name in op.key_columns()]
+        return tuple(dict.fromkeys(names))
+
+    @model_validator(mode="after")
     def _does_not_read_identifiers(self) -> Config:
         """Drop the columns of ``source.id``, except keys and columns that the split needs."""
-        keys = {name for table in self.tables.values() for name in table.on.left}
-        keys |= {name for op in self.features if isinstance(op, KeyedOp) for name in op.key_columns()}
-        split = self.split
+        keys, split = {*self._keys}, self.split
         read = keys | {split.group, split.time, split.column.name if split.column else None}
         gone = tuple(name for name in self.source.id if name not in read and name not in self.source.drop)
-        if gone:  # the model is frozen, and not complete yet
+        if gone:
             self.__dict__["source"] = self.source.model_copy(update={"drop": (*self.source.drop, *gone)})
         return self
 

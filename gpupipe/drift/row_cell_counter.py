@@ -15,7 +15,8 @@ import numpy as np
 from gpupipe.drift.counted_column import CountedColumn, counted_columns
 from gpupipe.drift.reference import FIRST_LEVEL_CELL, NULL_CELL, OTHER_CELL, DriftColumn
 from gpupipe.table.blocks import layout
-from gpupipe.table.cell_encoders import EncodeByTable, canonical_text, cell_encoder, refuse_type
+from gpupipe.table.cell_encoders import EncodeByTable, cell_encoder, refuse_type
+from gpupipe.table.level_text import canonical_text
 from gpupipe.table.row_encoder import Row, RowEncoder
 from gpupipe.table.schema import Column
 from gpupipe.typing import Array

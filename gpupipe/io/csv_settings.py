@@ -31,7 +31,11 @@ class CsvSettings(Settings):
     encoding: str = Field(
         "utf8", description="Text encoding: any that Python supports, such as utf8, latin-1, cp1252 or utf-16."
     )
-    strip: bool = Field(True, description="Strip leading and trailing whitespace from text.")
+    strip: bool = Field(
+        True,
+        description="Strip leading and trailing whitespace from texts; in files of other formats and in frames too, as "
+        "a text has one meaning.",
+    )
     bad_rows: Literal["error", "skip"] = Field(
         "error",
         description="Action on a row whose number of fields differs from the header's: error stops the run, skip drops "

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -14,14 +14,32 @@ from gpupipe.io.column_filter import ColumnFilter
 from gpupipe.io.concatenation import FileColumn
 from gpupipe.io.files import SourceFile, mask
 from gpupipe.io.missing_values import TEXT
+from gpupipe.io.settings import TableSource, declared_texts
+from gpupipe.table.schema import NULL_VALUES
 
 
 class HivePartitions:
-    """Partition columns of a list of files: int64 if all values are integers, else text."""
+    """Partition columns of a list of files: int64 if all values are integers, else text.
 
-    def __init__(self, files: Sequence[SourceFile]) -> None:
+    Parameters
+    ----------
+    files : sequence of SourceFile
+    texts : collection of str
+        Columns that are text, such as those that ``schema:`` declares categorical: a folder ``region=01`` has the value
+        ``01``, whatever the other folders are. A model declares its columns, so a folder can be scored alone.
+    keys : collection of str
+        Columns that are integers only if no integer has a leading zero.
+    """
+
+    def __init__(self, files: Sequence[SourceFile], texts: Collection[str] = (), keys: Collection[str] = ()) -> None:
         names = dict.fromkeys(name for file in files for name in file.partitions)
-        self.kinds = {name: _kind([file.partitions.get(name) for file in files]) for name in names}
+        values = {name: [_value(file, name) for file in files] for name in names}
+        self.kinds = {name: TEXT if name in texts else _kind(values[name], name in keys) for name in names}
+
+    @classmethod
+    def of(cls, files: Sequence[SourceFile], source: TableSource) -> HivePartitions:
+        """Return the partition columns of the files of a source."""
+        return cls(files, declared_texts(source), source.keys)
 
     def describe(
         self, columns: Mapping[str, FileColumn], file: SourceFile, wanted: ColumnFilter
@@ -29,14 +47,14 @@ class HivePartitions:
         """Return the columns of a file together with those that `add_columns` appends."""
         found = dict(columns)
         for name in wanted.pick(list(file.partitions)):
-            found.setdefault(name, FileColumn(self.kinds[name], file.partitions[name] is None))
+            found.setdefault(name, FileColumn(self.kinds[name], _value(file, name) is None))
         return found
 
     def add_columns(self, table: pa.Table, file: SourceFile, wanted: ColumnFilter) -> pa.Table:
         """Return `table` with the partition columns of its file, except those that the file itself contains."""
         for name in wanted.pick(list(file.partitions)):
             if name not in table.column_names:
-                table = table.append_column(name, _constant(file.partitions[name], self.kinds[name], table.num_rows))
+                table = table.append_column(name, _constant(_value(file, name), self.kinds[name], table.num_rows))
         return table
 
 
@@ -81,9 +99,19 @@ def _number(text: str) -> float:
         return float("nan")
 
 
-def _kind(values: Sequence[str | None]) -> pa.DataType:
-    numbers = [value.removeprefix("-").isdecimal() and len(value) < 19 for value in values if value is not None]
+def _value(file: SourceFile, name: str) -> str | None:
+    """Return the text of a folder as a file would have it: without surrounding blanks, null if it means missing."""
+    text = (file.partitions.get(name) or "").strip()
+    return None if text in NULL_VALUES else text
+
+
+def _kind(values: Sequence[str | None], is_key: bool) -> pa.DataType:
+    numbers = [_is_integer(value) and (not is_key or str(int(value)) == value) for value in values if value is not None]
     return pa.int64() if numbers and all(numbers) else TEXT
+
+
+def _is_integer(text: str) -> bool:
+    return text.isascii() and text.removeprefix("-").isdecimal() and len(text) < 19
 
 
 def _constant(value: str | None, kind: pa.DataType, n_rows: int) -> pa.Array:

@@ -55,7 +55,7 @@ def _read(file: SourceFile, source: TableSource) -> None:
     notes, n_groups = Notes(), len(read_groups_of(file, source).decoded)
     for table in read_groups(file, wanted, notes, [[group] for group in range(n_groups)]):
         if table.num_rows:
-            clean_table(table, file, wanted, notes)
+            clean_table(table, file, wanted, notes, source.strips_typed_files)
 
 
 def _causes(error: BaseException | None) -> Iterator[BaseException]:

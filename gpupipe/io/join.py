@@ -15,7 +15,9 @@ from gpupipe.io.input_files import InputFiles
 from gpupipe.io.notes import Notes
 from gpupipe.io.settings import JoinedTable, Source, TableSource
 from gpupipe.io.source_reader import LoadedTable, read_arrow
+from gpupipe.table.key_matches import KeyMatches
 from gpupipe.table.keys import find_repeated, key_codes
+from gpupipe.table.numeric_columns import as_numbers
 from gpupipe.table.schema import DeclaredColumn
 
 
@@ -82,38 +84,35 @@ def _joined(left: LoadedTable, name: str, joined: JoinedTable, right: LoadedTabl
     require_unique(right_codes, right.table, joined.on.right, joined, f"table {name!r}")
     if joined.cardinality == "one_to_one":
         require_unique(left_codes, left.table, joined.on.left, joined, "the main table")
-    matches = pc.index_in(left_codes, value_set=right_codes, skip_nulls=True)
-    table = _with_columns(left.table, right.table, matches, name, joined)
+    table, matches = _looked_up(left.table, name, joined, right.table, left_codes, right_codes)
     notes = Notes()
     notes.include(left.notes)
     notes.include(right.notes)
-    notes.add(match_note(f"table {name!r}", matches.null_count, len(matches)))
+    notes.add(matches.note(f"table {name!r}"))
     return replace(left, table=table, files=[*left.files, *right.files], notes=notes)
 
 
-def can_join_by_chunk(left: pa.Schema, name: str, joined: JoinedTable, right: pa.Table) -> bool:
-    """Return True if a ``many_to_one`` join by chunk gives the same result as a join of the whole table.
+def require_joinable(left: pa.Schema, name: str, joined: JoinedTable, right: pa.Table) -> None:
+    """Raise SchemaError for what prevents a ``many_to_one`` join of any chunk: errors of types, names and `right`.
 
-    That is so if the types of the keys, not their values, determine how they are compared.
-
-    Raises
-    ------
-    SchemaError
-        As `read_joined`, for errors that depend on the right table only.
+    As the types of the keys determine how they are compared, a join by chunk gives the result of a join of all rows.
     """
-    empty = left.empty_table()
-    _, right_codes = _keys(empty, name, joined, right)
+    _, right_codes = _keys(left.empty_table(), name, joined, right)
     require_unique(right_codes, right, joined.on.right, joined, f"table {name!r}")
     joined_names(left.names, right.column_names, name, joined)
-    pairs = zip(joined.on.left, joined.on.right, strict=True)
-    return all(_family(left.field(a).type) == _family(right.field(b).type) != "" for a, b in pairs)
 
 
-def join_chunk(left: pa.Table, name: str, joined: JoinedTable, right: pa.Table) -> tuple[pa.Table, int]:
-    """Join a chunk with a table that passed `can_join_by_chunk`; return the rows and the number without a match."""
-    left_codes, right_codes = _keys(left, name, joined, right)
-    matches = pc.index_in(left_codes, value_set=right_codes, skip_nulls=True)
-    return _with_columns(left, right, matches, name, joined), matches.null_count
+def join_chunk(left: pa.Table, name: str, joined: JoinedTable, right: pa.Table) -> tuple[pa.Table, KeyMatches]:
+    """Join a chunk with a table that passed `require_joinable`; return the rows and the numbers of matches."""
+    return _looked_up(left, name, joined, right, *_keys(left, name, joined, right))
+
+
+def _looked_up(
+    left: pa.Table, name: str, joined: JoinedTable, right: pa.Table, left_codes: pa.Array, right_codes: pa.Array
+) -> tuple[pa.Table, KeyMatches]:
+    places = pc.index_in(left_codes, value_set=right_codes, skip_nulls=True)
+    matches = KeyMatches.of(left, joined.on.left, right, joined.on.right, places)
+    return _with_columns(left, right, places, name, joined), matches
 
 
 def _keys(left: pa.Table, name: str, joined: JoinedTable, right: pa.Table) -> tuple[pa.Array, pa.Array]:
@@ -122,13 +121,22 @@ def _keys(left: pa.Table, name: str, joined: JoinedTable, right: pa.Table) -> tu
         require_column(left.column_names, key, "the main table")
     for key in joined.on.right:
         require_column(right.column_names, key, label)
-    return key_codes(left, joined.on.left, right, joined.on.right, label)
+    return key_codes(left, joined.on.left, declared_keys(right, joined), joined.on.right, label)
 
 
-def _family(kind: pa.DataType) -> str:
-    """Return "integer" or "text" if keys of this type are compared so for any values, else ""."""
-    kind = kind.value_type if pa.types.is_dictionary(kind) else kind
-    return "integer" if pa.types.is_integer(kind) else "text" if pa.types.is_string(kind) else ""
+def declared_keys(table: pa.Table, joined: JoinedTable) -> pa.Table:
+    """Return a table in which keys that ``schema:`` declares as numbers are numbers; other keys are unchanged.
+
+    Raises
+    ------
+    SchemaError
+        If such a key is not a number.
+    """
+    declared = joined.declarations()
+    for name in joined.on.right:
+        if name in declared and declared[name].kind == "numeric":
+            table = table.set_column(table.column_names.index(name), name, as_numbers(name, table.column(name)))
+    return table
 
 
 def _with_columns(left: pa.Table, right: pa.Table, matches: pa.Array, table_name: str, joined: JoinedTable) -> pa.Table:
@@ -159,11 +167,6 @@ def joined_names(left: Sequence[str], right: Sequence[str], table_name: str, joi
             names=shared,
         )
     return names
-
-
-def match_note(label: str, n_without: int, n_rows: int) -> str:
-    """Return the note about the share of rows with a match."""
-    return f"{label}: {1 - n_without / n_rows:.1%} of the rows have a match"
 
 
 def require_unique(codes: pa.Array, table: pa.Table, names: Sequence[str], joined: JoinedTable, label: str) -> None:

@@ -116,10 +116,11 @@ def plain_table(table: pa.Table, file: SourceFile, wanted: ColumnFilter, notes: 
     return plain
 
 
-def clean_table(table: pa.Table, file: SourceFile, wanted: ColumnFilter, notes: Notes) -> pa.Table:
+def clean_table(table: pa.Table, file: SourceFile, wanted: ColumnFilter, notes: Notes, strip: bool) -> pa.Table:
     """Return a plain table in which strings that mean missing are null: see `gpupipe.io.missing_values`.
 
-    CSV columns are already cleaned, by ``csv.null_values`` of the source.
+    CSV columns are already cleaned, by ``csv.null_values`` of the source. Strings of other files are stripped too if
+    `strip` is true.
 
     Raises
     ------
@@ -132,7 +133,7 @@ def clean_table(table: pa.Table, file: SourceFile, wanted: ColumnFilter, notes: 
     columns = dict(zip(table.column_names, table.columns, strict=True))
     for name, column in columns.items():
         if column.type == TEXT:
-            columns[name], missing = clean_texts(column)
+            columns[name], missing = clean_texts(column, strip=strip)
             notes.add_missing(name, missing)
     return pa.table(columns)
 

@@ -60,7 +60,7 @@ def read_stored(source: TableSource, names: Sequence[str], files: Sequence[Sourc
         If the types of a column in two files have no common type.
     """
     files = data_files(input_files(source) if files is None else files)
-    wanted, partitions, tables = StoredColumns(source, names), HivePartitions(files), []
+    wanted, partitions, tables = StoredColumns(source, names), HivePartitions(files, keys=names), []
     for file in files:
         table = _read(file, wanted, source)
         if table is not None and table.num_rows:

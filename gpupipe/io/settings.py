@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import (
     ConfigDict,
     Field,
     GetJsonSchemaHandler,
+    PrivateAttr,
     field_validator,
     model_validator,
 )
@@ -22,7 +24,7 @@ from gpupipe.io.event_settings import Entities, GroupBy
 from gpupipe.io.filter_expression import parse_where
 from gpupipe.io.origin_settings import TableOrigin
 from gpupipe.settings import Label, Names, Settings
-from gpupipe.table.schema import DeclaredColumn
+from gpupipe.table.schema import TEXT_KINDS, DeclaredColumn
 
 DEFAULT_QUANTILES = (0.1, 0.5, 0.9)
 PREDICTION_COLUMNS = ("row", "fold", "target", "prediction")  # columns of predictions.parquet
@@ -57,6 +59,9 @@ class TableSource(TableOrigin):
         "read twice. An exported model applies the same setting to the tables it scores.",
     )
 
+    _keys: tuple[str, ...] = PrivateAttr(default=())
+    _keeps_blanks: bool = PrivateAttr(default=False)
+
     @field_validator("columns")
     @classmethod
     def _have_no_selectors(cls, columns: tuple[str, ...] | None) -> tuple[str, ...] | None:
@@ -87,6 +92,36 @@ class TableSource(TableOrigin):
     def declarations(self) -> dict[str, DeclaredColumn]:
         """Return the columns declared in ``schema:``, as `gpupipe.table.encode.encode` takes them."""
         return {name: column.declared() for name, column in self.declared.items()}
+
+    def read_as(self, keys: Iterable[str] = (), keeps_blanks: bool = False) -> Self:
+        """Return these settings for a reader of keys.
+
+        Parameters
+        ----------
+        keys : iterable of str
+            Columns that are compared with those of another table, or with other rows: their texts are read as numbers
+            only if that loses nothing, so that ``01`` is not 1.
+        keeps_blanks : bool
+            Whether only CSV is stripped, as versions did whose models do not record it.
+        """
+        other = self.model_copy()
+        other._keys, other._keeps_blanks = tuple(dict.fromkeys(keys)), keeps_blanks
+        return other
+
+    @property
+    def keys(self) -> tuple[str, ...]:
+        """The columns that are keys, unless ``schema:`` declares what their texts mean."""
+        return tuple(name for name in self._keys if name not in self.declared)
+
+    @property
+    def strips_typed_files(self) -> bool:
+        """True if texts of frames, and of files of other formats than CSV, are stripped."""
+        return self.csv.strip and not self._keeps_blanks
+
+
+def declared_texts(source: TableSource) -> set[str]:
+    """Return the columns that are declared to be text."""
+    return {name for name, column in source.declarations().items() if column.kind in TEXT_KINDS}
 
 
 class Source(TableSource):
@@ -304,6 +339,12 @@ class JoinedTable(TableSource):
     def has_steps(self) -> bool:
         """True if the rows are computed or grouped after reading, which runs on the CPU only."""
         return bool(self.compute) or self.group_by is not None
+
+    @property
+    def keys(self) -> tuple[str, ...]:
+        """The columns that are keys, of this table and of tables that are joined after it."""
+        own = (name.removeprefix(self.prefix) for name in self._keys)
+        return tuple(name for name in dict.fromkeys([*self.on.right, *own]) if name not in self.declared)
 
     @property
     def is_joined(self) -> bool:

@@ -104,13 +104,13 @@ def read_arrow(
     if source.prepare:
         table = run_hook(table, source.prepare)
         wanted.everything = False  # the hook got all columns; now select those of the source
-        table = clean_table(table, hook_file(source.prepare), wanted, notes)
+        table = clean_table(table, hook_file(source.prepare), wanted, notes, source.strips_typed_files)
     names = list(dict.fromkeys([*wanted.seen, *table.column_names]))
     return LoadedTable(_finish(table, wanted, source, may_be_empty), files, notes, tuple(names))
 
 
-def plain_arrow(table: pa.Table) -> pa.Table:
-    """Return an Arrow table from memory as `read_arrow` would read it from a file.
+def plain_arrow(table: pa.Table, strip: bool = True) -> pa.Table:
+    """Return an Arrow table from memory as `read_arrow` would read it from a file; `strip` strips its texts.
 
     Raises
     ------
@@ -118,7 +118,7 @@ def plain_arrow(table: pa.Table) -> pa.Table:
         If no column is usable.
     """
     source = TableSource(frame="the table in memory")
-    return clean_table(table, SourceFile(source.label, 0, 0, MEMORY), ColumnFilter(source), Notes())
+    return clean_table(table, SourceFile(source.label, 0, 0, MEMORY), ColumnFilter(source), Notes(), strip)
 
 
 def _read_rows(files: Sequence[SourceFile], source: TableSource, wanted: ColumnFilter, notes: Notes) -> pa.Table:

@@ -8,7 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import reduce
 from itertools import pairwise
+from operator import add
 
 import pyarrow as pa
 
@@ -21,7 +23,7 @@ from gpupipe.io.chunks.splittable_files import find_splittable_files
 from gpupipe.io.dask_table import DaskTable
 from gpupipe.io.files import SourceFile, mask
 from gpupipe.io.input_files import InputFiles
-from gpupipe.io.join import can_join_by_chunk, declarations, join_chunk, match_note, read_joined
+from gpupipe.io.join import declarations, join_chunk, read_joined, require_joinable
 from gpupipe.io.settings import JoinedTable, Source, TableSource
 from gpupipe.io.source_reader import LoadedTable, read_arrow
 from gpupipe.partitions.encode import encode_chunks
@@ -31,6 +33,7 @@ from gpupipe.partitions.workers import ResultHandle, Workers
 from gpupipe.table.arrange import slice_rows
 from gpupipe.table.blocks import Table
 from gpupipe.table.encode import encode
+from gpupipe.table.key_matches import KeyMatches
 from gpupipe.table.schema import DeclaredColumn, Schema
 from gpupipe.units import MIB
 
@@ -143,8 +146,7 @@ def _read_source_chunks(
     found = read_chunks(config.source, workers, n_chunks, files=files.source)
     for name, table in joined.items():
         right = read_arrow(table, files=files.tables[name])
-        if not can_join_by_chunk(found.schema, name, table, right.table):
-            return None, f"the keys of {name} and of the source have different types"
+        require_joinable(found.schema, name, table, right.table)
         found = _joined(found, name, table, right, workers)
     return found, ""
 
@@ -160,15 +162,15 @@ def _n_bytes(table: TableSource, files: Sequence[SourceFile]) -> int:
 def _joined(found: ArrowChunks, name: str, settings: JoinedTable, right: LoadedTable, workers: Workers) -> ArrowChunks:
     """Join each chunk with a table that is sent to all workers."""
     sent, label = workers.put(right.table), f"joining {name}"
-    heights, labels = [chunk.n_rows for chunk in found.chunks], [label] * len(found.chunks)
+    labels = [label] * len(found.chunks)
     joined = workers.map(_join, [(chunk.rows, sent, name, settings) for chunk in found.chunks], labels)
     pairs = [(pair,) for pair in joined]
-    n_without = sum(workers.gather(workers.map(lambda _, pair: pair[1], pairs, labels)))
+    matches = reduce(add, workers.gather(workers.map(lambda _, pair: pair[1], pairs, labels)))
     tables = workers.map(lambda _, pair: pair[0], pairs, labels)
-    chunks = [ArrowChunk(table, n_rows) for table, n_rows in zip(tables, heights, strict=True)]
+    chunks = [ArrowChunk(table, chunk.n_rows) for table, chunk in zip(tables, found.chunks, strict=True)]
     schema = join_chunk(found.schema.empty_table(), name, settings, right.table)[0].schema
     found.notes.include(right.notes)
-    found.notes.add(match_note(f"table {name!r}", n_without, sum(heights)))
+    found.notes.add(matches.note(f"table {name!r}"))
     return ArrowChunks(chunks, schema, found.notes, found.whole)
 
 
@@ -193,6 +195,8 @@ def _facts(backend: Backend, table: Table) -> tuple[Schema, dict[str, tuple[str,
     return table.schema, dict(table.places), table.n_rows
 
 
-def _join(backend: Backend, rows: pa.Table, right: pa.Table, name: str, settings: JoinedTable) -> tuple[pa.Table, int]:
-    table, n_without = join_chunk(widen_codes(rows), name, settings, right)
-    return narrow_codes(table), n_without
+def _join(
+    backend: Backend, rows: pa.Table, right: pa.Table, name: str, settings: JoinedTable
+) -> tuple[pa.Table, KeyMatches]:
+    table, matches = join_chunk(widen_codes(rows), name, settings, right)
+    return narrow_codes(table), matches

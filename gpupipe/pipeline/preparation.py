@@ -31,6 +31,7 @@ from gpupipe.pipeline.timeline import Timeline
 from gpupipe.pipeline.training import require_joint
 from gpupipe.splits import Fold, RareClassError, Split, check_classes, check_splits, make_splits
 from gpupipe.table.blocks import EncodedTable
+from gpupipe.table.key_matches import WarningNote
 from gpupipe.table.schema import FIRST_LEVEL
 from gpupipe.table.time_formats import declare_texts
 from gpupipe.typing import Array
@@ -89,7 +90,7 @@ class JobBuilder:
             )
             stage.rows = found.table.n_rows
             for note in found.notes:
-                stage.note(note)
+                stage.note(note, "warning" if isinstance(note, WarningNote) else "info")
             for warning in found.rules.warnings:
                 stage.note(warning, "warning")
             self._targets = TargetColumn.all_of(found.table, config.source.targets, backend)

@@ -72,7 +72,8 @@ def include_ruled_columns(config: Config) -> Config:
     if not gone and not any(name.startswith("@") for name in source.drop):
         return config
     fields = {name: getattr(source, name) for name in type(source).model_fields}
-    return config.model_copy(update={"source": CheckedSource.model_construct(**fields, also=(*gone, *kept))})
+    checked = CheckedSource.model_construct(**fields, also=(*gone, *kept)).read_as(source.keys)
+    return config.model_copy(update={"source": checked})
 
 
 def enforce(table: EncodedTable, config: Config, backend: Backend, files: InputFiles | None = None) -> RuleResults:

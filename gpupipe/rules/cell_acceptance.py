@@ -14,7 +14,8 @@ from gpupipe.rules.labels import integer_bounds, to_level, to_numbers
 from gpupipe.rules.regex import TextMatcher
 from gpupipe.rules.ruled_cell import LEVELS, CellReader
 from gpupipe.rules.settings import ColumnRules, to_micros
-from gpupipe.table.cell_encoders import NULL_TEXTS, UnfitCell
+from gpupipe.table.cell_encoders import UnfitCell
+from gpupipe.table.level_text import NULL_TEXTS
 from gpupipe.table.schema import BOOLEAN_WORDS, LARGEST, Kind
 
 AcceptValue = Callable[[Any], bool]
@@ -111,7 +112,8 @@ def _texts(kind: Kind, rules: Sequence[ColumnRules], reader: CellReader) -> dict
 
 def _accept_text(matches: AcceptValue, by_content: AcceptValue) -> AcceptValue:
     def is_accepted(text: str) -> bool:
-        return (text.isascii() and text.strip() not in NULL_TEXTS and matches(text)) or by_content(text)
+        is_plain = text.isascii() and text not in NULL_TEXTS and text.strip() == text
+        return (is_plain and matches(text)) or by_content(text)
 
     return is_accepted
 

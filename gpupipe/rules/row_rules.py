@@ -33,6 +33,8 @@ class RowRules:
         The rules of a model. Of the declarations of a column, the last one counts.
     by_table : EncodeByTable
         For values of rare types, which are refused by default.
+    strip : bool
+        Whether texts are stripped first, as the model does.
 
     Raises
     ------
@@ -55,11 +57,13 @@ class RowRules:
       to do: correct the values, or make them null
     """
 
-    def __init__(self, served: Sequence[ServedRules], by_table: EncodeByTable = refuse_type) -> None:
+    def __init__(
+        self, served: Sequence[ServedRules], by_table: EncodeByTable = refuse_type, strip: bool = True
+    ) -> None:
         by_column: dict[str, list[ServedRules]] = {}
         for each in served:
             by_column.setdefault(each.column, []).append(each)
-        self._columns = [RuledColumn(name, rules, by_table) for name, rules in by_column.items()]
+        self._columns = [RuledColumn(name, rules, by_table, strip) for name, rules in by_column.items()]
         self._accepts = [(column.name, column.accepts, column) for column in self._columns]
         self._unique = [column for column in self._columns if column.is_unique]
 
@@ -104,6 +108,8 @@ class RuledColumn:
         Its rules.
     by_table : EncodeByTable
         For values of rare types.
+    strip : bool
+        Whether texts are stripped first.
 
     Attributes
     ----------
@@ -113,12 +119,12 @@ class RuledColumn:
         Whether a rule compares rows.
     """
 
-    def __init__(self, name: str, served: Sequence[ServedRules], by_table: EncodeByTable) -> None:
+    def __init__(self, name: str, served: Sequence[ServedRules], by_table: EncodeByTable, strip: bool) -> None:
         declared, rules = served[-1].declared, [each.rules for each in served]
         self.name = name
         self.is_unique = any(each.unique for each in rules)
         self._kind: Kind = declared.kind
-        self._reader = CellReader(name, declared, by_table)
+        self._reader = CellReader(name, declared, by_table, strip)
         self._predicates = [predicate for each in rules for predicate in cell_predicates(name, declared.kind, each)]
         self.accepts = acceptance(declared.kind, rules, self._reader)
 

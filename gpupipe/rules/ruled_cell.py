@@ -8,7 +8,8 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
-from gpupipe.table.cell_encoders import EncodeByTable, cell_encoder, is_numpy_integer
+from gpupipe.table.cell_encoders import EncodeByTable, cell_encoder
+from gpupipe.table.level_text import is_numpy_integer
 from gpupipe.table.schema import FIRST_LEVEL, NAT, NULL, Column, DeclaredColumn
 
 # How a table stores a column that only contains the cell: float64; float32; or float32, with the exact bounds of a
@@ -49,13 +50,15 @@ class CellReader:
         Kind and format of the column in training.
     by_table : EncodeByTable
         For values of rare types.
+    strip : bool
+        Whether texts are stripped first.
     """
 
-    def __init__(self, name: str, declared: DeclaredColumn, by_table: EncodeByTable) -> None:
+    def __init__(self, name: str, declared: DeclaredColumn, by_table: EncodeByTable, strip: bool) -> None:
         kind = "text" if declared.kind == "categorical" else declared.kind
         storage = {"numeric": "float64", "datetime": "int64", "boolean": "int8"}.get(kind, "")
         dtype = "timestamp[us]" if kind == "numeric" else ""  # rules read times as numbers, as a table does
-        column = Column(name, kind, dtype, storage=storage, time_format=declared.time_format)
+        column = Column(name, kind, dtype, storage=storage, time_format=declared.time_format, has_normal_form=strip)
         self.expected = column.expected
         encode = cell_encoder(column, by_table)
         self.content = _READERS[kind](encode) if kind in _READERS else encode

@@ -9,7 +9,7 @@ from typing import Any
 from gpupipe.backends.base import Backend
 from gpupipe.errors import SchemaError
 from gpupipe.table.blocks import Table, allocate, code_storage
-from gpupipe.table.hash_buckets import bucket_codes
+from gpupipe.table.hash_buckets import hash_levels
 from gpupipe.table.schema import FIRST_LEVEL, NULL, RARE, UNSEEN, Column, Schema
 from gpupipe.typing import ArrayNamespace
 
@@ -117,7 +117,7 @@ def recode(old: Column, new: Column, xp: ArrayNamespace) -> Any:
     codes[NULL], codes[RARE] = NULL, RARE
     levels = old.levels or ()
     if new.hash_of is not None:
-        codes[FIRST_LEVEL:] = xp.asarray(bucket_codes(levels, new.n_buckets))
+        codes[FIRST_LEVEL:] = xp.asarray(hash_levels(new, levels))
         return codes
     position = {level: FIRST_LEVEL + i for i, level in enumerate(new.levels or ())}
     codes[FIRST_LEVEL:] = xp.asarray([position.get(level, UNSEEN) for level in levels], dtype=new.storage)

@@ -14,6 +14,7 @@ import pyarrow.compute as pc
 
 from gpupipe.errors import SchemaError
 from gpupipe.names import shorten
+from gpupipe.table.level_text import normal_text
 from gpupipe.table.numeric_columns import parse_numbers
 from gpupipe.table.row_numbers import ROWS_SHOWN, CellsError, RowNumbers
 from gpupipe.table.schema import BOOLEAN_WORDS, Column
@@ -123,7 +124,7 @@ def _number_parser(column: Column, coded: pa.ChunkedArray, numbers: ParseNumbers
 
 def _boolean_parser(column: Column, coded: pa.ChunkedArray, numbers: ParseNumbers) -> ParseNumbers:
     def parse(texts: pa.Array) -> pa.Array:
-        flags = [None if text is None else BOOLEAN_WORDS.get(text.lower()) for text in texts.to_pylist()]
+        flags = [None if text is None else BOOLEAN_WORDS.get(normal_text(text).lower()) for text in texts.to_pylist()]
         return pa.array([None if flag is None else bool(flag) for flag in flags], pa.bool_())
 
     return parse

@@ -17,8 +17,15 @@ from typing import Any
 
 import numpy as np
 
-from gpupipe.table.hash_buckets import bucket_codes
-from gpupipe.table.schema import BOOLEAN_WORDS, FIRST_LEVEL, LARGEST, NAT, NULL, NULL_VALUES, UNSEEN, Column
+from gpupipe.table.hash_buckets import hash_levels
+from gpupipe.table.level_text import (
+    NULL_TEXTS,
+    LevelLookup,
+    canonical_text,
+    is_numpy_integer,
+    normal_text,
+)
+from gpupipe.table.schema import BOOLEAN_WORDS, FIRST_LEVEL, LARGEST, NAT, NULL, UNSEEN, Column
 from gpupipe.table.time_formats import guess_format, micros
 from gpupipe.units import DAY_US, TICKS_PER_SECOND, epoch_us
 
@@ -35,7 +42,6 @@ ISO_FORMATS = {
     "%Y-%m-%dT%H:%M:%S%z": rf"\d{{4}}-\d\d-\d\dT{_TIME}{_ZONE}",
     "%Y-%m-%dT%H:%M:%S.%f%z": rf"\d{{4}}-\d\d-\d\dT{_TIME}\.\d{{1,6}}{_ZONE}",
 }
-NULL_TEXTS = frozenset(NULL_VALUES)
 _NAN = re.compile(r"[-+]?nan\(\w*\)", re.ASCII | re.IGNORECASE)  # read by Arrow, not by Python
 _EPOCH_DAY = date(1970, 1, 1).toordinal()
 
@@ -52,13 +58,6 @@ class UnfitCell(Exception):
 def refuse_type(column: Column, value: Any) -> Any:
     """Raise `UnfitCell`: an `EncodeByTable` for callers without tables."""
     raise UnfitCell(f"{column.expected} as a plain Python or NumPy value, not {type(value).__name__}")
-
-
-def level_codes(column: Column) -> Mapping[str, int]:
-    """Return the code of each level, or of each word of a boolean column."""
-    if column.kind == "boolean":
-        return {word: FIRST_LEVEL + flag for word, flag in BOOLEAN_WORDS.items()}
-    return {level: FIRST_LEVEL + i for i, level in enumerate(column.levels or ()) if level.strip() not in NULL_TEXTS}
 
 
 def cell_encoder(column: Column, by_table: EncodeByTable = refuse_type) -> CellEncoder:
@@ -138,11 +137,11 @@ class LevelEncoder(CellEncoder):
 
     def __init__(self, column: Column, by_table: EncodeByTable) -> None:
         super().__init__(column, by_table)
-        self._codes = level_codes(column)
+        self._code_of = LevelLookup(column)
 
     def of_text(self, text: str) -> int:
         """Return the code of a level."""
-        code = self._codes.get(text)
+        code = self._code_of(text)
         return _unseen(text) if code is None else code
 
     def of_value(self, value: Any) -> int:
@@ -156,7 +155,7 @@ class BucketEncoder(LevelEncoder):
 
     def __init__(self, column: Column, by_table: EncodeByTable) -> None:
         super().__init__(column, by_table)
-        self._code = lru_cache(maxsize=65_536)(lambda text: int(bucket_codes((text,), column.n_buckets)[0]))
+        self._code = lru_cache(maxsize=65_536)(lambda text: int(hash_levels(column, (text,))[0]))
 
     def of_text(self, text: str) -> int:
         """Return the code of the bucket of a level."""
@@ -172,7 +171,7 @@ class BooleanEncoder(CellEncoder):
 
     def of_text(self, text: str) -> int:
         """Return the code of a word."""
-        word = text.strip().lower()
+        word = normal_text(text).lower()
         if word not in BOOLEAN_WORDS:
             raise UnfitCell
         return FIRST_LEVEL + BOOLEAN_WORDS[word]
@@ -191,7 +190,7 @@ class TextEncoder(CellEncoder):
     def of_text(self, text: str) -> str | None:
         """Return the text."""
         _require_utf8(text)
-        return text
+        return text.strip() if self.column.has_normal_form else text
 
     def of_value(self, value: Any) -> str | None:
         """Return the text that a number or boolean is written as."""
@@ -250,21 +249,6 @@ ENCODERS: Mapping[str, type[CellEncoder]] = {
 }
 
 
-def canonical_text(value: Any) -> str | None:
-    """Return a number or boolean as a level: integral floats as integers, ``""`` for NaN; None for other types."""
-    kind = type(value)
-    if kind is bool or isinstance(value, np.bool_):
-        return "true" if value else "false"
-    if (kind is int or is_numpy_integer(value)) and -(2**63) <= value < 2**63:
-        return str(int(value))
-    if kind is float or isinstance(value, np.float32 | np.float64):
-        number = float(value)
-        if number != number:
-            return ""
-        return f"{number + 0.0:.0f}" if number.is_integer() else repr(number)  # + 0.0 turns -0.0 into 0.0
-    return None
-
-
 def read_number(text: str) -> float:
     """Return a text as a number, as tables read it; raise ValueError if it is not a number."""
     try:
@@ -273,11 +257,6 @@ def read_number(text: str) -> float:
         if _NAN.fullmatch(text.strip()):
             return math.nan
         raise
-
-
-def is_numpy_integer(value: Any) -> bool:
-    """Return whether a value is a NumPy integer; NumPy derives durations from integers, too."""
-    return isinstance(value, np.integer) and not isinstance(value, np.timedelta64)
 
 
 def _require_utf8(text: str) -> None:

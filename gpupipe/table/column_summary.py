@@ -131,11 +131,11 @@ class ColumnSummary:
             time_format = stated or (self.formats[0] if self.has_texts else None)
             return Column(self.name, "datetime", self.dtype, self.nullable, "int64", time_format=time_format)
         if self.kind == "boolean":
-            return Column(self.name, "boolean", self.dtype, self.nullable, "int8", BOOLEAN_LEVELS)
+            return Column(self.name, "boolean", self.dtype, self.nullable, "int8", BOOLEAN_LEVELS, has_normal_form=True)
         if self.kind == "categorical":
             levels = sort_levels({*self.used.distinct().to_pylist(), *self.unused.distinct().to_pylist()})
             storage = code_storage(FIRST_LEVEL + len(levels))
-            return Column(self.name, "categorical", self.dtype, self.nullable, storage, levels)
+            return Column(self.name, "categorical", self.dtype, self.nullable, storage, levels, has_normal_form=True)
         return Column(self.name, self.kind, self.dtype, self.nullable)
 
 

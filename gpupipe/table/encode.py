@@ -17,6 +17,7 @@ from gpupipe.table.arrange import move_table
 from gpupipe.table.blocks import Table, allocate
 from gpupipe.table.cell_checks import check_cells, refuse_served
 from gpupipe.table.column_summary import ColumnSummary
+from gpupipe.table.level_text import normal_text
 from gpupipe.table.numeric_columns import as_numbers, write_numbers
 from gpupipe.table.schema import BOOLEAN_WORDS, FIRST_LEVEL, NULL, Column, DeclaredColumn, Schema
 from gpupipe.table.string_columns import (
@@ -213,9 +214,9 @@ def _write_levels(column: Column, values: pa.ChunkedArray, out: Any) -> None:
     tables = []
     for dictionary in dictionaries(values):
         if column.hash_of is not None:
-            tables.append((dictionary, remap_hashed(dictionary, column.n_buckets, column.storage)))
+            tables.append((dictionary, remap_hashed(dictionary, column)))
         else:
-            tables.append((dictionary, remap(dictionary, column.levels or (), column.storage)))
+            tables.append((dictionary, remap(dictionary, column)))
     write_codes(values, tables, out)
 
 
@@ -225,12 +226,12 @@ def _write_booleans(name: str, values: pa.ChunkedArray, out: Any) -> None:
         out[:] = pc.fill_null(pc.add(flags, pa.scalar(FIRST_LEVEL, pa.int8())), NULL).to_numpy()
         return
     coded = as_dictionary(values)
-    bad = [v for v in used_texts(coded) if v.strip() and v.strip().lower() not in BOOLEAN_WORDS]
+    bad = [v for v in used_texts(coded) if v.strip() and normal_text(v).lower() not in BOOLEAN_WORDS]
     if bad:
         raise refuse(name, coded, bad, "a boolean (true/false, yes/no, 1/0)")
     tables = []
     for dictionary in dictionaries(coded):
-        flags = [BOOLEAN_WORDS.get((v or "").strip().lower()) for v in dictionary.to_pylist()]
+        flags = [BOOLEAN_WORDS.get(normal_text(v or "").lower()) for v in dictionary.to_pylist()]
         codes = [NULL if flag is None else FIRST_LEVEL + flag for flag in flags]
         tables.append((dictionary, np.array(codes, "int8")))
     write_codes(coded, tables, out)

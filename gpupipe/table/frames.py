@@ -10,6 +10,7 @@ import pyarrow as pa
 
 from gpupipe.errors import DataError, SchemaError
 from gpupipe.table.encode import require, require_distinct
+from gpupipe.table.level_text import canonical_text
 
 EXPECTED = "a pandas.DataFrame, a frame of polars, cuDF or DuckDB, a pyarrow.Table, or a dict of columns"
 EXPECTED_ROWS = (
@@ -196,7 +197,10 @@ def _converted(data: Any) -> pa.Table:
     if _is_pandas(data):
         named = data.rename(columns=str)
         require_distinct(list(named.columns))  # pyarrow renames duplicates silently
-        return pa.Table.from_pandas(named, preserve_index=False)
+        try:
+            return pa.Table.from_pandas(named, preserve_index=False)
+        except (pa.ArrowInvalid, pa.ArrowTypeError):  # a column of objects of several types
+            return pa.table({name: _array(name, named[name]) for name in named.columns})
     if _is_cudf(data):
         return data.to_arrow(preserve_index=False)
     if _is_mapping(data):
@@ -220,7 +224,30 @@ def _array(name: str, values: Iterable[Any]) -> Any:
         values = values.get() if hasattr(values, "__cuda_array_interface__") and hasattr(values, "get") else values
         return pa.array(values, from_pandas=True)
     except (pa.ArrowException, OverflowError, TypeError, ValueError) as error:
+        if (texts := _texts_of_several_types(values)) is not None:
+            return texts
         raise DataError(f"cannot convert column {name!r} to an Arrow array: {error}") from error
+
+
+def _texts_of_several_types(values: Iterable[Any]) -> pa.Array | None:
+    """Return texts, numbers, booleans and times as the texts of levels; None if there is any other value.
+
+    So a value has one meaning, whatever the types of other rows are.
+    """
+    texts: list[str | None] = []
+    if len({type(value) for value in values} - {type(None)}) < 2:
+        return None
+    for value in values:
+        if hasattr(value, "to_pydatetime") and value == value:  # a time of pandas, with nanoseconds
+            value = value.floor("us").to_pydatetime()
+        text = value if value is None or isinstance(value, str) else canonical_text(value)
+        if text is None and value is not None:
+            return None
+        texts.append(text or None)
+    try:
+        return pa.array(texts, pa.string())
+    except UnicodeEncodeError:  # a lone surrogate
+        return None
 
 
 def is_dask_frame(data: Any) -> bool:

@@ -1,4 +1,8 @@
-"""Conversion of join keys to integer codes: equal for equal keys, null if a part of the key is null."""
+"""Conversion of keys to integer codes: equal for equal keys, null if a part of the key is null.
+
+Keys are equal if their texts are, in the normal form of `gpupipe.table.level_text`: ``1``, ``1.0`` and the integer 1,
+but not ``01``. Types decide how keys are compared, never the other keys. Keys of one type are compared as they are.
+"""
 
 from __future__ import annotations
 
@@ -9,6 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from gpupipe.errors import SchemaError
+from gpupipe.table.string_columns import as_dictionary, normal_texts
 
 ROWS_SHOWN = 2
 
@@ -85,37 +90,47 @@ def _combined(
 def _comparable(
     a: pa.ChunkedArray, b: pa.ChunkedArray, pair: str, label: str
 ) -> tuple[pa.ChunkedArray, pa.ChunkedArray]:
-    """Return the two columns in a common type: int64 if both are integral, text if both can be text."""
+    """Return the two columns in a common type: that of both, or text."""
+    kinds = _family(a.type), _family(b.type)
+    if kinds[0] != kinds[1] and "text" not in kinds:
+        raise SchemaError(
+            f"cannot compare the keys {pair} of types {a.type} and {b.type}",
+            where=label,
+            fix="convert both columns to the same type: numbers, text or times",
+        )
     a, b = key_values(a), key_values(b)
-    if a.type == b.type:
-        return a, b
-    kinds = {str(a.type), str(b.type)}
-    if kinds == {"int64", "string"}:
-        numbers, texts = (a, b) if a.type == pa.int64() else (b, a)
-        try:
-            as_numbers = texts.cast(pa.int64())
-        except pa.ArrowInvalid:
-            numbers = numbers.cast(pa.string())
-            return (numbers, texts) if a.type == pa.int64() else (texts, numbers)
-        return (a, as_numbers) if a.type == pa.int64() else (as_numbers, b)
-    raise SchemaError(
-        f"cannot compare the keys {pair} of types {a.type} and {b.type}",
-        where=label,
-        fix="convert both columns to the same type: integers, text or times",
-    )
+    return (a, b) if a.type == b.type else (_texts(a), _texts(b))
+
+
+def _family(kind: pa.DataType) -> str:
+    """Return what the values of a type are: keys of two families are equal only as texts."""
+    kind = kind.value_type if pa.types.is_dictionary(kind) else kind
+    if pa.types.is_null(kind) or not (pa.types.is_primitive(kind) or pa.types.is_decimal(kind)):
+        return "text"
+    return "flag" if pa.types.is_boolean(kind) else "time" if pa.types.is_temporal(kind) else "number"
 
 
 def key_values(column: pa.ChunkedArray) -> pa.ChunkedArray:
-    """Return a key column in its comparison type: int64 (also for integral floats), string, or its original type."""
+    """Return a key column in its comparison type: int64 (also for integral floats), text, or its original type."""
     kind = column.type
-    if pa.types.is_dictionary(kind):
-        return column.cast(kind.value_type)
-    if pa.types.is_integer(kind):
-        return column.cast(pa.int64())
+    if pa.types.is_dictionary(kind) or pa.types.is_string(kind) or pa.types.is_large_string(kind):
+        return _texts(column)
     if pa.types.is_floating(kind):
-        present = pc.if_else(pc.is_nan(column), pa.scalar(None, kind), column)
+        column = pc.if_else(pc.is_nan(column), pa.scalar(None, kind), column)
+    if pa.types.is_integer(kind) or pa.types.is_floating(kind):
         try:
-            return present.cast(pa.int64())
+            return column.cast(pa.int64())
         except pa.ArrowInvalid:
-            return pc.add(present.cast(pa.float64()), 0.0)  # -0.0 becomes 0.0, which Arrow distinguishes
+            pass
+        if not pa.types.is_float64(kind):  # a large uint64; or a float32, whose text is shorter than that of float64
+            return _texts(column)
+        return pc.add(column, 0.0)  # -0.0 becomes 0.0, which Arrow distinguishes
     return column
+
+
+def _texts(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Return the texts of keys in their normal form, computed for each distinct value."""
+    chunks = [
+        normal_texts(chunk.dictionary.cast(pa.string())).take(chunk.indices) for chunk in as_dictionary(column).chunks
+    ]
+    return pa.chunked_array(chunks, pa.string())

@@ -22,9 +22,9 @@ from gpupipe.table.cell_encoders import (
     EncodeByTable,
     UnfitCell,
     cell_encoder,
-    level_codes,
     refuse_type,
 )
+from gpupipe.table.level_text import level_codes
 from gpupipe.table.schema import LARGEST, UNSEEN, Column, Schema
 from gpupipe.typing import HostArray
 from gpupipe_kernels.program.program import block_id

@@ -60,6 +60,9 @@ class Column:
         Whether an op derived it, so that it is not in the input.
     has_scale : bool
         Whether a derived column has the scale that models of scaled numbers expect, such as a hashed text or a flag.
+    has_normal_form : bool
+        Whether a text that writes a value in another way is the same level: see `gpupipe.table.level_text`. False in
+        models of earlier versions, whose levels are compared as they are.
     """
 
     name: str
@@ -73,6 +76,7 @@ class Column:
     n_buckets: int = 0
     derived: bool = False
     has_scale: bool = False
+    has_normal_form: bool = False
 
     def __repr__(self) -> str:
         levels = "" if self.levels is None else f", {len(self.levels):,} levels"

@@ -11,9 +11,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from gpupipe.errors import SchemaError
-from gpupipe.table.hash_buckets import bucket_codes
+from gpupipe.table.hash_buckets import hash_levels
+from gpupipe.table.level_text import MAYBE_OTHER, canonical_text, compares_forms, normal_form, normal_text
 from gpupipe.table.row_numbers import ROWS_SHOWN, CellsError, RowNumbers
-from gpupipe.table.schema import FIRST_LEVEL, NULL, UNSEEN
+from gpupipe.table.schema import FIRST_LEVEL, NULL, UNSEEN, Column
 
 ROWS_AT_ONCE = 65_536  # a block of indices and its codes fit into the cache
 
@@ -43,13 +44,27 @@ def _is_string(kind: pa.DataType) -> bool:
 
 
 def format_values(values: pa.Array) -> pa.StringArray:
-    """Return distinct values as strings, integral floats as integers."""
+    """Return distinct values as strings, null for NaN: see `gpupipe.table.level_text`."""
     if pa.types.is_floating(values.type):
-        # + 0.0 turns -0.0 into 0.0.
-        texts = [None if v is None or v != v else f"{v + 0.0:.0f}" if float(v).is_integer() else repr(v)
-                 for v in values.to_pylist()]  # fmt: skip
+        exact = np.float32 if pa.types.is_float32(values.type) else float
+        texts = [None if v is None else canonical_text(exact(v)) or None for v in values.to_pylist()]
         return pa.array(texts, pa.string())
-    return values.cast(pa.string())
+    texts = values.cast(pa.string())
+    return normal_texts(texts) if pa.types.is_temporal(values.type) else texts
+
+
+def normal_texts(texts: pa.Array, dtype: str = "string") -> pa.Array:
+    """Return distinct strings in their normal form, for a column of a type; most are in it, which Arrow finds out."""
+    form = normal_form(dtype)
+    is_other = pc.match_substring_regex(texts, MAYBE_OTHER)
+    if form is not normal_text:
+        usual = r"^(?:true|false)$" if dtype == "bool" else r"^(?:0|-?[1-9][0-9]{0,17})$"
+        is_other = pc.invert(pc.match_substring_regex(texts, usual))
+    places = pc.indices_nonzero(pc.fill_null(is_other, False))
+    if not len(places):
+        return texts
+    forms = pa.array([form(text) for text in texts.take(places).to_pylist()], texts.type)
+    return pc.replace_with_mask(texts, pc.fill_null(is_other, False), forms)
 
 
 def dictionaries(column: pa.ChunkedArray) -> list[pa.Array]:
@@ -77,19 +92,29 @@ def sort_levels(values: Iterable[str]) -> tuple[str, ...]:
     return tuple(sorted(levels, key=str.encode))
 
 
-def remap(dictionary: pa.Array, levels: tuple[str, ...], dtype: str) -> Codes:
-    """Return the code of each dictionary value in `levels`."""
-    position = pc.index_in(dictionary.cast(pa.string()), value_set=pa.array(levels, pa.string()))
+def remap(dictionary: pa.Array, column: Column) -> Codes:
+    """Return the code of each dictionary value among the levels of a column, as `LevelLookup` finds it."""
+    texts, levels = dictionary.cast(pa.string()), pa.array(column.levels or (), pa.string())
+    position = pc.index_in(texts, value_set=levels)
+    is_other = pc.and_(pc.is_null(position), pc.is_valid(texts))
+    if compares_forms(column) and pc.any(is_other).as_py():
+        forms = normal_texts(levels, column.dtype).dictionary_encode()
+        n_levels = np.bincount(forms.indices, minlength=len(forms.dictionary))
+        place = pc.index_in(normal_texts(texts.filter(is_other), column.dtype), value_set=forms.dictionary)
+        level_of = np.zeros(len(forms.dictionary) or 1, np.int32)
+        level_of[forms.indices] = np.arange(len(levels))
+        of_form = pa.array(np.where(n_levels == 1, level_of[: len(n_levels)], -1), mask=n_levels != 1).take(place)
+        position = pc.replace_with_mask(position, is_other, of_form.cast(position.type))
     found = pc.fill_null(position, -1).to_numpy(zero_copy_only=False)
-    codes = np.where(found >= 0, found + FIRST_LEVEL, UNSEEN).astype(dtype)
+    codes = np.where(found >= 0, found + FIRST_LEVEL, UNSEEN).astype(column.storage)
     codes[pc.is_null(dictionary).to_numpy(zero_copy_only=False)] = NULL
     return codes
 
 
-def remap_hashed(dictionary: pa.Array, n_buckets: int, dtype: str) -> Codes:
-    """Return the bucket code of each dictionary value."""
+def remap_hashed(dictionary: pa.Array, column: Column) -> Codes:
+    """Return the bucket code of each dictionary value of a hashed column."""
     values = dictionary.to_pylist()
-    codes = bucket_codes(["" if v is None else v for v in values], n_buckets).astype(dtype)
+    codes = hash_levels(column, ["" if v is None else v for v in values]).astype(column.storage)
     codes[[v is None for v in values]] = NULL
     return codes
 

@@ -100,6 +100,26 @@ def test_folders_of_a_hive_table_are_columns(tmp_path: Path) -> None:
     assert read_arrow(Source(path="t", drop=["city"], where="year > 2023")).table.num_rows == 4
 
 
+@pytest.mark.parametrize(
+    ("folders", "settings", "keys", "found"),
+    [
+        (["01", "02"], {}, (), [1, 2]),
+        (["01", "02", "A3"], {}, (), ["01", "02", "A3"]),
+        (["01"], {"schema": {"g": "categorical"}}, (), ["01"]),
+        (["01", "1"], {}, ("g",), ["01", "1"]),
+        (["1", "2"], {}, ("g",), [1, 2]),
+        (["NA", " x "], {}, (), [None, "x"]),
+    ],
+)
+def test_the_name_of_a_folder_is_a_text_that_the_schema_interprets(
+    tmp_path: Path, folders: list[str], settings: dict[str, object], keys: tuple[str, ...], found: list[object]
+) -> None:
+    for name in folders:
+        put(tmp_path / f"t/g={name}/a.csv", "n\n1\n")
+    table = read_arrow(Source(path="t", **settings).read_as(keys)).table
+    assert sorted(table.column("g").to_pylist(), key=str) == sorted(found, key=str)
+
+
 def test_columns_may_come_in_another_order_and_may_be_absent(tmp_path: Path) -> None:
     put(tmp_path / "t/a.csv", "x,y\n1,p\n")
     put(tmp_path / "t/b.csv", "y,x,z\nq,2.5,7\n")

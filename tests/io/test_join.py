@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ from gpupipe.errors import SchemaError
 from gpupipe.io.join import read_joined
 from gpupipe.io.settings import JoinedTable, Source
 from gpupipe.io.source_reader import LoadedTable
+from gpupipe.table.key_matches import WarningNote
 from tests.examples import examples
 
 
@@ -64,8 +66,14 @@ def test_a_key_of_several_columns_matches_as_a_whole(tmp_path: Path) -> None:
         (pa.array([1, 2, None], pa.int8()), pa.array([1, 2], pa.int64())),
         (pa.array([1.0, 2.0, None]), pa.array([1, 2])),
         (pa.array([1, 2, None]), pa.array(["1", "2"])),
+        (pa.array(["1.0", "2", None]), pa.array([1, 2])),
         (pa.array(["01", "2", None]), pa.array([1, 2])),
         (pa.array(["a", "2", None]), pa.array([1, 2])),
+        (pa.array([1.5, 2, None]), pa.array(["1.5", "2"])),
+        (pa.array([1.1, 2, None], pa.float32()), pa.array([1.1, 2.0])),
+        (pa.array([1.5, 2, None]), pa.array([1.5, 2.0], pa.float32())),
+        (pa.array(["True", "FALSE", None]), pa.array([True, False])),
+        (pa.array(["2024-01-31", "2024-02-01T00:00:00"]), pa.array([dt.date(2024, 1, 31), dt.date(2024, 2, 1)])),
         (pa.array([1, 2, None], pa.timestamp("ms")), pa.array([1000, 2000], pa.timestamp("us"))),
         (pa.array([0, 1, None], pa.date32()), pa.array([0, 86_400], pa.timestamp("s"))),
         (pa.array([True, False, None]), pa.array([True, False])),
@@ -73,13 +81,12 @@ def test_a_key_of_several_columns_matches_as_a_whole(tmp_path: Path) -> None:
 )
 def test_keys_of_similar_types_are_compared_by_value(tmp_path: Path, left: pa.Array, right: pa.Array) -> None:
     table = join(tmp_path, {"k": left}, {"k": right, "v": [10, 20]}).table
-    assert table.column("v").to_pylist() == [None if left[0].as_py() == "a" else 10, 20, None]
+    assert table.column("v").to_pylist()[:2] == [None if left[0].as_py() in ("a", "01") else 10, 20]
 
 
 @pytest.mark.parametrize(
     ("left", "right"),
     [
-        (pa.array([1.5]), pa.array(["1.5"])),
         (pa.array([True]), pa.array([1])),
         (pa.array([1]), pa.array([1], pa.timestamp("us"))),
     ],
@@ -162,3 +169,54 @@ def test_the_result_matches_pandas(
     theirs = frames[0].merge(frames[1].dropna(subset="k"), on="k", how="left")
     assert ours.column("n0").to_pylist() == theirs["n0"].tolist()
     assert ours.column("n1").to_pylist() == [None if pd.isna(n) else int(n) for n in theirs["n1"]]
+
+
+def csv_join(folder: Path, left: list[str], right: list[str], **more: Any) -> LoadedTable:
+    """Join two CSV files by keys; the second one has the number of each key."""
+    (folder / "left.csv").write_text("k\n" + "".join(f"{key}\n" for key in left))
+    (folder / "right.csv").write_text("k,v\n" + "".join(f"{key},{i}\n" for i, key in enumerate(right)))
+    table = JoinedTable.model_validate({"path": "right.csv", "on": "k", "cardinality": "many_to_one", **more})
+    return read_joined(Source(path="left.csv").read_as(["k"]), {"right": table})
+
+
+@pytest.mark.parametrize("further", [[], ["HQ"]])
+@pytest.mark.parametrize(
+    ("left", "right", "found"),
+    [
+        (["01", "02", "1"], ["01", "02", "1"], [0, 1, 2]),
+        (["1", "2"], ["01", "2"], [None, 1]),
+        (["1.0", "2.0"], ["1", "2"], [0, 1]),
+        (["9007199254740993"], ["9007199254740992", "9007199254740993"], [1]),
+        (["18446744073709551617"], ["18446744073709551616", "18446744073709551617"], [1]),
+        (["2024-01-31"], ["2024-01-31 00:00:00"], [0]),
+        (["1.10"], ["1.1", "1.10"], [1]),
+        (["1e3", "1000"], ["1000"], [None, 0]),
+    ],
+)
+def test_what_a_key_of_a_csv_file_means_does_not_depend_on_the_other_keys(
+    tmp_path: Path, left: list[str], right: list[str], found: list[int | None], further: list[str]
+) -> None:
+    for ours, theirs in ((left, [*right, *further]), ([*left, *further], right)):
+        loaded = csv_join(tmp_path, ours, theirs)
+        assert loaded.table.column("v").to_pylist()[: len(found)] == found
+
+
+def test_a_key_that_is_declared_a_number_is_one(tmp_path: Path) -> None:
+    loaded = csv_join(tmp_path, ["1", "2", "HQ"], ["01", "02"], schema={"k": "int"})
+    assert loaded.table.column("v").to_pylist() == [0, 1, None]
+    with pytest.raises(SchemaError, match="expected a number in column 'k'; found 'HQ'"):
+        csv_join(tmp_path, ["1"], ["01", "HQ"], schema={"k": "int"})
+
+
+@pytest.mark.parametrize(
+    ("n_rows", "n_matches", "is_warning"), [(9, 0, False), (10, 0, True), (300, 2, True), (300, 3, False)]
+)
+def test_a_share_of_matches_near_zero_is_a_warning(
+    tmp_path: Path, n_rows: int, n_matches: int, is_warning: bool
+) -> None:
+    left = ["7"] * n_matches + ["007"] * (n_rows - n_matches)
+    (note,) = [note for note in csv_join(tmp_path, left, ["7"]).notes if "have a match" in note]
+    assert isinstance(note, WarningNote) == is_warning
+    if is_warning:
+        assert f"{n_matches} of {n_rows} rows with a key" in note and "such as '007' here and 7 there" in note
+        assert "schema: {KEY: int}" in note

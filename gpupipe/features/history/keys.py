@@ -67,9 +67,14 @@ def encode_shared_keys(main: HistoryRows, further: EventTable, backend: Backend)
         left, right = _on_device(left, backend), _on_device(right, backend)
         mine, theirs, size = device_keys.key_codes(left, right, pairs, events.label, backend)
         return EntityKeys(mine.astype("int32"), theirs.astype("int32"), size)
+    from gpupipe.table.key_matches import KeyMatches
     from gpupipe.table.keys import key_codes
 
-    found = key_codes(main.host_columns(names[0]), names[0], events.host_columns(names[1]), names[1], events.label)
+    of_main, of_events = (rows.host_columns(of) for rows, of in zip((main, events), names, strict=True))
+    found = key_codes(of_main, names[0], of_events, names[1], events.label)
+    matches = KeyMatches.of(of_main, names[0], of_events, names[1], found[0])
+    if matches.are_few:
+        backend.note(matches.note(events.label))
     mine, theirs = map(_plain, found)
     return EntityKeys(mine, theirs, _size(theirs))
 

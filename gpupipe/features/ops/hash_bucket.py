@@ -8,7 +8,7 @@ from gpupipe.errors import ConfigError
 from gpupipe.features.ops.base import OPS, InPlaceOp, State
 from gpupipe.features.program.builder import ProgramBuilder
 from gpupipe.features.program.expressions import CategoryExpr, IndexTerm
-from gpupipe.table.schema import NULL
+from gpupipe.table.schema import NULL, Column
 
 
 @OPS.register("hash_bucket")
@@ -54,16 +54,18 @@ class HashBucket(InPlaceOp[CategoryExpr]):
 
     def emit(self, column: CategoryExpr, state: State, builder: ProgramBuilder) -> None:
         source = builder.add_hashed(column.index[0].source, self.buckets)
+        hashed = builder.statistics.table.schema[source]
         labels = tuple(str(i) for i in range(self.buckets))
         index = (IndexTerm("INDEX", source),)
         codes = CategoryExpr(column.name, column.inputs, index, 3 + self.buckets, labels, root=column.root)
         if column.remap is not None:  # imputed nulls have the bucket of their level
-            codes = codes.with_null_as(self._bucket(column.labels[column.remap[NULL] - 3]))
+            codes = codes.with_null_as(_bucket(hashed, column.labels[column.remap[NULL] - 3]))
         builder.change(codes)
         ids = [float(i) for i in range(codes.n_codes)]
         builder.put_default(codes, ids, "hash_bucket", codes.n_codes)
 
-    def _bucket(self, level: str) -> int:
-        from gpupipe.table.hash_buckets import bucket_codes
 
-        return int(bucket_codes((level,), self.buckets)[0])
+def _bucket(hashed: Column, level: str) -> int:
+    from gpupipe.table.hash_buckets import hash_levels
+
+    return int(hash_levels(hashed, (level,))[0])

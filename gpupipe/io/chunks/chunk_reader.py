@@ -17,7 +17,6 @@ from gpupipe.io.column_filter import ColumnFilter
 from gpupipe.io.concatenation import cast_to
 from gpupipe.io.files import mask
 from gpupipe.io.filter import filter_rows
-from gpupipe.io.formats.csv.reader import declared_texts
 from gpupipe.io.formats.csv.stray_values import profile_texts
 from gpupipe.io.formats.csv.text_columns import choose_numbers, clean_text_columns, convert_numbers
 from gpupipe.io.formats.readers import load_reader
@@ -26,7 +25,7 @@ from gpupipe.io.hive_partitions import HivePartitions
 from gpupipe.io.in_memory import FORMAT as MEMORY
 from gpupipe.io.notes import Notes
 from gpupipe.io.plain_tables import clean_table, usable_names
-from gpupipe.io.settings import TableSource
+from gpupipe.io.settings import TableSource, declared_texts
 
 
 def read_chunk(
@@ -122,7 +121,7 @@ def _read(
     kinds, numbers = _kinds(table) if chunk.is_text else {}, Kinds()
     if chunk.file.format == "csv":
         texts = declared_texts(source)
-        table, held = clean_text_columns(table, source.csv)
+        table, held = clean_text_columns(table, source.csv, source.keys)
         chosen = choose_numbers(held, texts) if columns is None else columns.numbers
         numbers = {name: kind for name, kind in chosen.items() if kind in held.get(name, ())}
         table = convert_numbers(table, numbers, source.csv)
@@ -131,7 +130,7 @@ def _read(
     known = frozenset(table.column_names)  # pyarrow makes a list of all names at each access
     unusable = tuple(name for name in wanted.seen if name not in known and wanted.is_wanted(name))
     if chunk.file.format != "generator":  # generated columns are plain
-        table = clean_table(table, chunk.file, wanted, notes)
+        table = clean_table(table, chunk.file, wanted, notes, source.strips_typed_files)
     columns_of_table = zip(table.column_names, table.columns, strict=True)
     empty = frozenset(name for name, column in columns_of_table if column.null_count == len(column))
     read_as = ChunkColumns(kinds or _kinds(table), numbers)

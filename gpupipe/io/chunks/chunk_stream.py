@@ -58,7 +58,7 @@ class ChunkStream:
 
     def __init__(self, source: TableSource, files: Sequence[SourceFile], names: Sequence[str]) -> None:
         self.source, self.files, self.names = source, tuple(files), tuple(names)
-        self.partitions = HivePartitions(files)
+        self.partitions = HivePartitions.of(files, source)
         self.notes, self.n_bytes = Notes(), 0
 
     def __iter__(self) -> Iterator[pa.Table]:

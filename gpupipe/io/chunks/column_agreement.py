@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from gpupipe.io.chunks.chunk import ChunkColumns, ChunkFacts
 from gpupipe.io.concatenation import FileColumn
-from gpupipe.io.formats.csv.text_columns import NUMBERS, choose_numbers
+from gpupipe.io.formats.csv.text_columns import KINDS, choose_numbers
 from gpupipe.io.missing_values import TEXT
 
 CSV_KINDS = [
@@ -53,7 +53,7 @@ def agree_on_columns(
         raise NoAgreement
     kinds = {name: TEXT if name in as_text else _kind(name, chunks, file_format) for name in names}
     held = {
-        name: frozenset(NUMBERS).intersection(*(chunk.numbers.get(name, NUMBERS) for chunk in chunks))
+        name: frozenset(KINDS).intersection(*(chunk.numbers.get(name, KINDS) for chunk in chunks))
         for name, kind in kinds.items()
         if kind == TEXT and file_format == "csv" and name not in as_text
     }

@@ -76,7 +76,7 @@ class ParquetStream:
             If a column is missing or unusable.
         """
         wanted, n_rows, schema = ColumnFilter(self.source), 0, None
-        self.notes, partitions = Notes(), HivePartitions(self.files)
+        self.notes, partitions = Notes(), HivePartitions.of(self.files, self.source)
         for path in {file.path: None for file in self.files}.keys() - {chunk.file.path for chunk in self.chunks}:
             self.notes.add(f"no rows in {mask(path)}")
         for chunk in self.chunks:

@@ -23,10 +23,9 @@ from gpupipe.io.chunks.column_agreement import (
 from gpupipe.io.column_filter import ColumnFilter
 from gpupipe.io.concatenation import clashes, common_schema, mixed_note
 from gpupipe.io.files import SourceFile, mask
-from gpupipe.io.formats.csv.reader import declared_texts
 from gpupipe.io.hive_partitions import HivePartitions
 from gpupipe.io.notes import Notes
-from gpupipe.io.settings import TableSource
+from gpupipe.io.settings import TableSource, declared_texts
 
 Rows = TypeVar("Rows")
 ReadTask = tuple[SourceChunk, ChunkColumns | None]
@@ -115,7 +114,7 @@ def scan_source(
     chunks = [chunk for file in found for chunk in file.chunks]
     for chunk in chunks:
         notes.include(chunk.facts.notes)
-    partitions = HivePartitions([file for file, _ in files])
+    partitions = HivePartitions.of([file for file, _ in files], source)
     described = [partitions.describe(describe_file(file.facts), file.file, wanted) for file in found]
     return SourceScan(chunks, partitions, common_schema(described, [file.file for file in found], notes))
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import UserDict
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import pyarrow as pa
@@ -11,11 +12,12 @@ import pyarrow as pa
 from gpupipe.backends.base import DeviceBackend
 from gpupipe.io.device.filter import known_columns
 from gpupipe.io.filter import require_column
-from gpupipe.io.join import joined_names, match_note, require_unique
+from gpupipe.io.join import joined_names, require_unique
 from gpupipe.io.settings import JoinedTable
 from gpupipe.table.device.encode import TextRules
 from gpupipe.table.device.frame_columns import DeviceColumn, DeviceDictionary, DeviceNumbers, has_texts
 from gpupipe.table.device.keys import key_codes
+from gpupipe.table.key_matches import KeyMatches
 from gpupipe.table.schema import TEXT_KINDS, DeclaredColumn
 from gpupipe.typing import Array
 
@@ -48,7 +50,7 @@ def join_columns(
     matches = _matches(a, b, size, backend)
     kinds = {name: declared.kind for name, declared in joined.declarations().items()}
     found = {new: _gathered(right[old], matches, kinds.get(old, "categorical"), backend) for old, new in names.items()}
-    return {**left, **found}, match_note(label, int((matches < 0).sum()), len(matches))
+    return {**left, **found}, _matches_of(left, on.left, right, on.right, matches, backend).note(label)
 
 
 def key_columns(
@@ -115,6 +117,32 @@ def _rows(column: DeviceColumn, backend: DeviceBackend) -> pa.Array:
     codes, values = column.distinct(backend) if isinstance(column, DeviceNumbers) else (column.codes, column.values)
     on_host = backend.to_host(codes)
     return values.take(pa.array(on_host, mask=on_host < 0))
+
+
+def _matches_of(
+    left: Mapping[str, DeviceColumn],
+    left_names: Sequence[str],
+    right: Mapping[str, DeviceColumn],
+    right_names: Sequence[str],
+    matches: Array,
+    backend: DeviceBackend,
+) -> KeyMatches:
+    """Return the numbers of matches, with examples of keys if they are few."""
+    has_key = backend.xp.ones(len(matches), "bool")
+    for name in left_names:
+        column = left[name]
+        has_key &= column.valid if isinstance(column, DeviceNumbers) else ~column.missing(backend)
+    n_keys, n_matches = int(has_key.sum()), int((matches >= 0).sum())
+    found = KeyMatches(len(matches), n_keys, n_matches)
+    if not found.are_few:
+        return found
+    ours = int(backend.xp.flatnonzero(has_key & (matches < 0))[0])
+    examples = (_key_at(left, left_names, ours, backend), _key_at(right, right_names, 0, backend))
+    return replace(found, ours=examples[0], theirs=examples[1])
+
+
+def _key_at(columns: Mapping[str, DeviceColumn], names: Sequence[str], row: int, backend: DeviceBackend) -> str:
+    return ", ".join(repr(_rows(columns[name], backend)[row].as_py()) for name in names)
 
 
 def _matches(left: Array, right: Array, size: int, backend: DeviceBackend) -> Array:

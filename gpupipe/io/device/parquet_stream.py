@@ -46,7 +46,7 @@ class FrameStream:
     @property
     def rules(self) -> TextRules:
         """Rules for the strings."""
-        return text_rules(self.notes)
+        return text_rules(self.notes, self.stream.source.strips_typed_files)
 
     def columns(self) -> Iterator[Columns]:
         """Yield the columns of each non-empty chunk, in the form of `read_frame`.

@@ -105,7 +105,7 @@ def _read_table(source: TableSource, backend: DeviceBackend, files: Sequence[Sou
     elif files[0].format == "jsonl":
         columns, rules = json_columns(files, wanted, source, backend, notes)
     else:
-        columns, rules = _read_all(files, wanted, source, backend, notes), text_rules(notes)
+        columns, rules = _read_all(files, wanted, source, backend, notes), text_rules(notes, source.strips_typed_files)
     return LoadedFrame(_finish(columns, rules, wanted, source, backend), rules, files, notes)
 
 

@@ -14,14 +14,13 @@ from gpupipe.io.column_filter import ColumnFilter
 from gpupipe.io.device.obstacles import UnsupportedOnDevice
 from gpupipe.io.files import SourceFile
 from gpupipe.io.formats.csv.encoding import encoding_error
-from gpupipe.io.formats.csv.reader import declared_texts
 from gpupipe.io.formats.csv.reader import read as read_csv
 from gpupipe.io.formats.csv.text_columns import choose_numbers, clean_text_columns, convert_numbers
 from gpupipe.io.formats.jsonl.reader import read_lines
 from gpupipe.io.missing_values import clean_texts
 from gpupipe.io.notes import Notes
 from gpupipe.io.plain_tables import plain_table
-from gpupipe.io.settings import TableSource
+from gpupipe.io.settings import TableSource, declared_texts
 from gpupipe.table.device.encode import SAMPLE, TextRules
 from gpupipe.table.schema import NULL_VALUES
 from gpupipe.table.time_columns import MICROS
@@ -30,11 +29,11 @@ MANY_TEXTS = 10_000  # more distinct strings than this, converted on the host, g
 UNLIKE_TIMES = r'["\\[:cntrl:]]'
 
 
-def text_rules(notes: Notes) -> TextRules:
+def text_rules(notes: Notes, strip: bool) -> TextRules:
     """Return the rules for strings that are certainly text; adds notes about missing values."""
 
     def read(name: str, texts: pa.StringArray) -> pa.Array:
-        cleaned, gone = clean_texts(pa.chunked_array([texts.dictionary_encode()]))
+        cleaned, gone = clean_texts(pa.chunked_array([texts.dictionary_encode()]), strip=strip)
         notes.add_missing(name, gone)
         return cleaned.cast(pa.string()).combine_chunks()
 
@@ -99,7 +98,7 @@ class CsvTexts:
         source = self.source.model_copy(update={"csv": settings})
         file = _in_memory(self.file, made.getvalue())
         parsed = read_csv(file, ColumnFilter(source, [name]), source, notes, as_text=tuple(self.stay_texts))
-        table, numbers = clean_text_columns(parsed, settings)
+        table, numbers = clean_text_columns(parsed, settings, self.source.keys)
         table = convert_numbers(table, choose_numbers(numbers, self.stay_texts), settings)
         return plain_table(table, file, self.wanted, notes).column(name)
 
@@ -119,10 +118,14 @@ class JsonTexts:
         File of the values, for messages.
     wanted : ColumnFilter
     notes : Notes
+    source : TableSource, optional
+        Declares columns as text, and whether texts are stripped, which is the default.
     """
 
-    def __init__(self, file: SourceFile, wanted: ColumnFilter, notes: Notes) -> None:
+    def __init__(self, file: SourceFile, wanted: ColumnFilter, notes: Notes, source: TableSource | None = None) -> None:
         self.file, self.wanted, self.notes = file, wanted, notes
+        self.stay_texts = set() if source is None else declared_texts(source)
+        self.strip = source is None or source.strips_typed_files
 
     @property
     def rules(self) -> TextRules:
@@ -132,13 +135,14 @@ class JsonTexts:
     def read(self, name: str, texts: pa.StringArray) -> pa.Array:
         """Return the values that a file with these strings would have, in order: times or text."""
         if self.is_text(name, texts[:SAMPLE]) or (times := self._times(name, texts, self.notes)) is None:
-            return text_rules(self.notes).read(name, texts)
+            return text_rules(self.notes, self.strip).read(name, texts)
         _note_many(name, texts, self.notes)
         return times
 
     def is_text(self, name: str, texts: pa.StringArray) -> bool:
         """Return True if Arrow reads these strings as text, so that further strings cannot make them times."""
-        return self._times(name, texts, Notes()) is None  # no notes about a subset of the strings
+        # No notes about a subset of the strings.
+        return name in self.stay_texts or self._times(name, texts, Notes()) is None
 
     def values(self, name: str, written: pa.StringArray) -> pa.Array:
         """Return the numbers or booleans of unquoted JSON values, in order.

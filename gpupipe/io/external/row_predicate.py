@@ -57,7 +57,28 @@ def implied_condition(source: TableSource, schema: pa.Schema) -> Condition | Non
         return None
     tree, names = parse_where(source.where)
     kinds = {field.name: kind for field in schema if (kind := _kind(field.type)) is not None}
-    return _implied(tree, {name: column for name, column in names.items() if column in kinds}, kinds)
+    found = _implied(tree, {name: column for name, column in names.items() if column in kinds}, kinds)
+    return found if found is None or not source.strips_typed_files else _of_padded(found)
+
+
+def _of_padded(condition: Condition) -> Condition | None:
+    """Return what a condition on stripped texts implies for the texts as stored, which may have blanks around them.
+
+    A text that starts with a blank is less than "!" or, outside ASCII, greater than "~"; blanks at its end keep a text
+    greater than another one.
+    """
+    if isinstance(condition, JointCondition):
+        found = [_of_padded(part) for part in condition.parts]
+        return None if condition.name == "or" and None in found else _joint(condition.name, found)
+    column, value = condition.column, condition.value
+    if not isinstance(value, str):
+        return condition
+    if condition.operator in ("<", "<=") or not value:
+        return None
+    longer = ColumnCondition(column, "<", value[:-1] + chr(ord(value[-1]) + 1)) if ord(value[-1]) < ord("~") else None
+    least = ColumnCondition(column, ">=" if condition.operator == "=" else condition.operator, value)
+    plain = _joint("and", [least, longer if condition.operator == "=" else None])
+    return _joint("or", [plain, ColumnCondition(column, "<", "!"), ColumnCondition(column, ">", "~")])
 
 
 def _kind(kind: pa.DataType) -> type[Any] | None:

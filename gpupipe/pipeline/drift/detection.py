@@ -206,9 +206,12 @@ def open_rows(
 def _open_frame(
     model: Model, reference: DriftReference, data: Any, by: str | None
 ) -> tuple[pa.Table, tuple[Any, str] | None]:
+    from gpupipe.pipeline.model.input_source import strips_texts
+
     optional = [*model.goal.names, reference.time, *([] if by is None else [parse_by(by)[1]])]
     times = [column.name for column in model.features.input_schema if column.kind == "datetime"]
-    table = plain_arrow(rows_to_arrow(data, model.inputs, [name for name in (*optional, *times) if name]))
+    rows = rows_to_arrow(data, model.inputs, [name for name in (*optional, *times) if name])
+    table = plain_arrow(rows, strips_texts(model.manifest["reading"]))
     names, wanted = _names(model, reference, table.column_names, by)
     return table.select(list(names)), wanted
 

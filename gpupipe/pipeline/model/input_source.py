@@ -35,6 +35,8 @@ def describe_reading(config: Config, features: FittedFeatures, schema: Schema) -
     """
     return {
         "csv": config.source.csv.model_dump(mode="json"),
+        "strip": config.source.strips_typed_files,
+        "keys": [name for name in features.inputs if name in config.source.keys],
         "isolate": any(source.isolate for source in (config.source, *config.tables.values())),
         "events": ServedEvents.of(config, features.derivation).to_json(),
         "texts": [name for name in features.inputs if name in schema and _is_text(schema[name])],
@@ -45,11 +47,12 @@ def check_reading(
     reading: Mapping[str, Any], features: FittedFeatures | DescribedFeatures, events: ServedEvents
 ) -> None:
     """Raise KeyError, TypeError or ValueError unless the section ``reading`` of a manifest is valid."""
-    for name in ("id", "texts"):
+    for name in ("id", "texts", "keys"):
         if not all(isinstance(each, str) for each in [*reading.get(name, [])]):
             raise TypeError(f"reading.{name} is not a list of names")
-    if not isinstance(reading.get("isolate", False), bool):
-        raise TypeError("reading.isolate is neither true nor false")
+    for name in ("isolate", "strip"):
+        if not isinstance(reading.get(name, False), bool):
+            raise TypeError(f"reading.{name} is neither true nor false")
     main_source("any", reading, features)
     for name in events.tables:
         event_source("any", events, reading, features, name)
@@ -76,7 +79,13 @@ def main_source(
     ruled = {each.column for each in rules if each.declared.kind in TEXT_KINDS and each.column not in known}
     texts = sorted({*_main_texts(reading, features), *ruled})
     settings = {"path": path, "csv": reading["csv"], "schema": dict.fromkeys(texts, "text")}
-    return TableSource.model_validate({**settings, "isolate": reading.get("isolate", False)})
+    source = TableSource.model_validate({**settings, "isolate": reading.get("isolate", False)})
+    return source.read_as(reading.get("keys", ()), keeps_blanks=not strips_texts(reading))
+
+
+def strips_texts(reading: Mapping[str, Any]) -> bool:
+    """Return whether texts of a model are stripped on every road; earlier versions stripped those of CSV files only."""
+    return bool(reading.get("strip", False))
 
 
 def event_source(
@@ -84,13 +93,16 @@ def event_source(
 ) -> JoinedTable:
     """Return the source of the event table `name`, with keys of the same kind as in the main table."""
     settings, main = events.tables[name], _main_texts(reading, features)
-    texts = {right for left, right in zip(settings.on.left, settings.on.right, strict=True) if left in main}
+    texts = set[str]()
+    if "keys" not in reading:  # versions without it compare keys by their types
+        texts = {right for left, right in zip(settings.on.left, settings.on.right, strict=True) if left in main}
     if features.derivation is not None and name in features.derivation.tables:
         texts |= _texts_of(features.derivation.tables[name].schema)
     made = {*settings.compute, *(() if settings.group_by is None else settings.group_by.made())}
     declared = {text: ColumnSettings(kind="text") for text in sorted(texts - made)} | settings.declared
     isolate = reading.get("isolate", False)
-    return settings.moved_to(path, settings.format).model_copy(update={"declared": declared, "isolate": isolate})
+    source = settings.moved_to(path, settings.format).model_copy(update={"declared": declared, "isolate": isolate})
+    return source.read_as(reading.get("keys", ()), keeps_blanks="strip" not in reading)
 
 
 def _main_texts(reading: Mapping[str, Any], features: FittedFeatures | DescribedFeatures) -> set[str]:
@@ -103,4 +115,5 @@ def _texts_of(columns: Iterable[Column]) -> set[str]:
 
 def _is_text(column: Column) -> bool:
     # The reader parses numeric columns that were text in training (because of missing-value markers, for example).
-    return column.kind != "numeric" and column.dtype in TEXT_TYPES
+    # Levels and flags are texts, whatever their type in training: the values of a file must not decide how it is read.
+    return column.kind != "numeric" and (column.dtype in TEXT_TYPES or column.has_normal_form)

@@ -28,7 +28,8 @@ STORAGES = {
 }  # fmt: skip
 TYPES: dict[str, tuple[type, ...]] = {
     "name": (str,), "kind": (str,), "dtype": (str,), "nullable": (bool,), "storage": (str,), "derived": (bool,),
-    "has_scale": (bool,), "time_format": (str, type(None)), "hash_of": (str, type(None)), "n_buckets": (int,),
+    "has_scale": (bool,), "has_normal_form": (bool,),
+    "time_format": (str, type(None)), "hash_of": (str, type(None)), "n_buckets": (int,),
 }  # fmt: skip
 MOST_BUCKETS = 1 << 24  # float32 holds every integer below it
 LABELS = (str, int, float, bool)

@@ -17,6 +17,7 @@ from gpupipe.io.files import mask
 from gpupipe.io.row_steps import apply_steps, raw_columns
 from gpupipe.io.settings import TableSource
 from gpupipe.io.source_reader import plain_arrow, read_arrow
+from gpupipe.pipeline.model.input_source import strips_texts
 from gpupipe.pipeline.rules import enforce_served
 from gpupipe.table.frames import rows_to_arrow
 from gpupipe.units import parse_time_us
@@ -54,7 +55,8 @@ def rows_to_predict(model: LoadedModel, data: Any, tables: Any, as_of: Any) -> R
     """Return the arguments of `gpupipe.Model.predict` as rows to predict; raise its errors if they are invalid."""
     made = [AS_OF] if model.events.entities is not None and AS_OF in model.inputs else []  # may come from `as_of`
     required = [name for name in model.inputs if name not in made]
-    arrow = _to_arrow(data, model.source_of, required, [*made, *(each.column for each in model.rules)])
+    optional = [*made, *(each.column for each in model.rules)]
+    arrow = _to_arrow(data, model.source_of, required, optional, strips_texts(model.manifest["reading"]))
     is_path = isinstance(data, (str, Path))
     label = mask(str(data) if is_path else data.label if isinstance(data, TableSource) else "the given table")
     for warning in enforce_served(arrow, model.rules, model.backend, label):
@@ -86,14 +88,15 @@ def _read_events(model: LoadedModel, tables: Any, *, for_rows: bool = False) -> 
     found = {}
     for name, columns in needed.items():
         raw = raw_columns(known[name], columns)
-        arrow = _to_arrow(tables[name], partial(model.event_source, name), raw)
+        strip = known[name].csv.strip and "strip" in model.manifest["reading"]
+        arrow = _to_arrow(tables[name], partial(model.event_source, name), raw, (), strip)
         is_read = isinstance(tables[name], str | Path | TableSource)  # its reader has applied the steps
         found[name] = arrow if is_read else apply_steps(arrow, known[name])
     return found
 
 
 def _to_arrow(
-    data: Any, source_of: Callable[[str], TableSource], required: Sequence[str], optional: Sequence[str] = ()
+    data: Any, source_of: Callable[[str], TableSource], required: Sequence[str], optional: Sequence[str], strip: bool
 ) -> pa.Table:
     if isinstance(data, TableSource):
         return read_arrow(data, may_be_empty=True).table
@@ -101,7 +104,7 @@ def _to_arrow(
         if not str(data).strip():
             raise DataError("expected a path; got an empty string")
         return read_arrow(source_of(str(data)), may_be_empty=True).table
-    return plain_arrow(rows_to_arrow(data, required, optional))
+    return plain_arrow(rows_to_arrow(data, required, optional), strip)
 
 
 def _parse_cut_off(as_of: Any) -> int | None:

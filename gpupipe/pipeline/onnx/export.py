@@ -19,6 +19,7 @@ from gpupipe.io.source_reader import plain_arrow
 from gpupipe.metrics.predictions import predicted_labels
 from gpupipe.models.neural.files.onnx_check import check_onnx
 from gpupipe.pipeline.atomic.file import replace_file, require_writable_file
+from gpupipe.pipeline.model.input_source import strips_texts
 from gpupipe.pipeline.model.prediction_arrays import class_probabilities
 from gpupipe.pipeline.onnx.check import (
     ExpectedOutputs,
@@ -216,7 +217,8 @@ def _expected(
         recorded = read_record(reader, ())
         trial = recorded.trial.inputs
         # As tables to predict are read: the record itself has blank texts as levels.
-        X = model.features.transform(model.features.encode(plain_arrow(trial), host), host, "numpy")
+        table = model.features.encode(plain_arrow(trial, strips_texts(model.manifest["reading"])), host)
+        X = model.features.transform(table, host, "numpy")
         rows = recorded.predicted
         prediction = model.decision.apply(model.estimator.predict(np.asfortranarray(X[rows])))
     parts = prediction.parts if goal.targets else (prediction,)

@@ -1,8 +1,9 @@
 """Raw columns as inputs of an ONNX graph, and their encoding as cells: the rules of `gpupipe.table.cell_encoders`.
 
 Each column is one input, shape (rows, 1). Numbers are float64, and NaN is missing; so are columns of numbers that are
-categories or flags. Texts are strings; the texts that mean a missing value in files mean it here too. Times are int64
-microseconds since 1970-01-01 UTC, and the smallest int64 is missing: the memory of NumPy's ``datetime64[us]``.
+categories or flags. Texts are strings without surrounding blanks, which ONNX has no operator to remove; the texts that
+mean a missing value in files mean it here too. Times are int64 microseconds since 1970-01-01 UTC, and the smallest
+int64 is missing: the memory of NumPy's ``datetime64[us]``.
 """
 
 from __future__ import annotations
@@ -18,7 +19,8 @@ import numpy as np
 from gpupipe.errors import SchemaError
 from gpupipe.pipeline.onnx.graph import ML, OnnxGraph
 from gpupipe.pipeline.onnx.instructions import CellMatrix
-from gpupipe.table.cell_encoders import NULL_TEXTS, canonical_text, level_codes
+from gpupipe.table.cell_encoders import read_number
+from gpupipe.table.level_text import NULL_TEXTS, LevelLookup, canonical_text, level_codes, normal_form
 from gpupipe.table.schema import BOOLEAN_WORDS, FIRST_LEVEL, LARGEST, NAT, NULL, UNSEEN, Column
 from gpupipe_kernels.program.program import block_id
 from gpupipe_kernels.rows.records import CODE, DOUBLE, KIND_OF_BLOCK, SINGLE, TIME
@@ -62,8 +64,16 @@ class OnnxInput:
     def describe(self) -> dict[str, Any]:
         """Return the input as JSON values, for the metadata of the file."""
         missing = {"string": "", "float64": "NaN", "int64": str(NAT)}[self.type]
+        blanks = {"blanks": "strip"} if self.type == "string" and self.column.has_normal_form else {}
         unit = {"unit": "microseconds since 1970-01-01 UTC"} if self.type == "int64" else {}
-        return {"name": self.column.source, "kind": self.column.kind, "type": self.type, "missing": missing, **unit}
+        return {
+            "name": self.column.source,
+            "kind": self.column.kind,
+            "type": self.type,
+            "missing": missing,
+            **unit,
+            **blanks,
+        }
 
     def feed(self, values: pa.ChunkedArray) -> HostArray:
         """Return a column of a table as the array that a runtime takes, shape (rows, 1).
@@ -75,37 +85,38 @@ class OnnxInput:
         """
         import pyarrow as pa
 
+        from gpupipe.table.string_columns import as_dictionary
+
         found: HostArray
         try:
             if self.type == "string":
-                texts = [_as_text(value) for value in values.to_pylist()]
-                found = np.array(["" if text is None else text for text in texts], object)
+                texts = as_dictionary(values).cast(pa.string()).fill_null("").to_pylist()
+                found = np.array([text.strip() if self.column.has_normal_form else text for text in texts], object)
             elif self.type == "int64":
                 moments = values.cast(pa.timestamp("us"), safe=False).cast(pa.int64())
                 found = moments.fill_null(NAT).to_numpy()
             else:
                 plain = values.cast(pa.float64(), safe=False) if not pa.types.is_string(values.type) else values
-                found = np.array([_as_number(value) for value in plain.to_pylist()], np.float64)
+                found = np.array([_as_number(self.column, value) for value in plain.to_pylist()], np.float64)
         except (pa.ArrowException, ValueError, TypeError):
             what = f"column {self.column.source!r} has the type {values.type}; the file takes {self.type}"
             raise SchemaError(what, fix="convert the column") from None
         return found.reshape(-1, 1)
 
 
-def _as_text(value: Any) -> str | None:
-    return value if value is None or isinstance(value, str) else canonical_text(value)
-
-
-def _as_number(value: Any) -> float:
+def _as_number(column: Column, value: Any) -> float:
     """Return a number, or a level or flag that stands for one, as float64; NaN if it is missing."""
     if not isinstance(value, str):
         return math.nan if value is None else float(value)
     if value.strip() in NULL_TEXTS:
         return math.nan
-    if value in ("true", "false"):
-        return float(value == "true")
-    number = _number_in(value)
-    return number if canonical_text(number) == value else NO_LEVEL
+    if column.kind == "numeric":
+        return read_number(value)
+    text = normal_form(column.dtype)(value) if column.has_normal_form else value
+    if text in ("true", "false"):
+        return float(text == "true")
+    number = _number_in(text)
+    return number if canonical_text(number) == text else NO_LEVEL
 
 
 def _number_in(text: str) -> float:
@@ -188,7 +199,7 @@ def _codes(graph: OnnxGraph, coded: Sequence[OnnxInput], tensors: Mapping[str, s
         found = [_codes_of_shared(graph, graph.join([tensors[column.name] for column in texts[:n_shared]]),
                                   texts[:n_shared])] if n_shared else []  # fmt: skip
         found += [
-            _lookup(graph, tensors[column.name], list(level_codes(column).items()), UNSEEN)
+            _lookup(graph, tensors[column.name], list(LevelLookup(column).spellings().items()), UNSEEN)
             for column in texts[n_shared:]
         ]
         is_null = graph.add("RegexFullMatch", joined, pattern=NULL_PATTERN)
@@ -199,7 +210,7 @@ def _codes(graph: OnnxGraph, coded: Sequence[OnnxInput], tensors: Mapping[str, s
 
 def _codes_of_shared(graph: OnnxGraph, texts: str, columns: Sequence[Column]) -> str:
     """Return the codes of the levels in several columns, by the levels of all: one node instead of one for each."""
-    of_column = [level_codes(column) for column in columns]
+    of_column = [LevelLookup(column).spellings() for column in columns]
     levels = list(dict.fromkeys(level for codes in of_column for level in codes)) or [""]
     table = [[codes.get(level, UNSEEN) for codes in of_column] for level in levels] + [[UNSEEN] * len(columns)]
     row = _lookup(graph, texts, [(level, i) for i, level in enumerate(levels)], len(levels))
@@ -214,8 +225,11 @@ def _code_of_number(graph: OnnxGraph, column: Column, x: str) -> str:
     if column.kind == "boolean":
         codes, other = {0.0: FIRST_LEVEL, 1.0: FIRST_LEVEL + 1}, NULL
     else:  # a level that `canonical_text` writes for no number is the level of none
+        is_single = column.dtype == "float"  # the level 1.1 is the float32 next to 1.1
+        x = graph.cast(graph.cast(x, np.float32), np.float64) if is_single else x
         found = [(_number_in(level), level, code) for level, code in level_codes(column).items()]
-        codes = {number: code for number, level, code in found if canonical_text(number) == level}
+        codes = {float(np.float32(number)) if is_single else number: code for number, level, code in found
+                 if canonical_text(number) == level}  # fmt: skip
         codes |= {float(level == "true"): code for _, level, code in found if level in ("true", "false")}
         other = UNSEEN
     is_missing, null = graph.add("IsNaN", x), graph.constant(NULL, np.int64)
@@ -230,7 +244,7 @@ def _code_of_word(graph: OnnxGraph, column: Column, x: str) -> str:
     code = graph.constant(NULL, np.int64)
     for flag in (0, 1):
         words = "|".join(word for word, own in BOOLEAN_WORDS.items() if own == flag)
-        is_word = graph.add("RegexFullMatch", x, pattern=f"(?i){BLANK}({words}){BLANK}")
+        is_word = graph.add("RegexFullMatch", x, pattern=rf"(?i){BLANK}({words}|{flag}\.0){BLANK}")
         code = graph.where(is_word, graph.constant(FIRST_LEVEL + flag, np.int64), code)
     return code
 

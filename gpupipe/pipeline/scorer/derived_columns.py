@@ -32,16 +32,19 @@ class TextDeriver:
         The input column.
     backend : Backend
         The host, with the engine of the scorer.
+    strip : bool
+        Whether texts are stripped.
     """
 
     op: TextOp
     name: str
     backend: Backend
+    strip: bool
 
     @property
     def source(self) -> Column:
         """The input column."""
-        return Column(self.name, "text", "string")
+        return Column(self.name, "text", "string", has_normal_form=self.strip)
 
     @cached_property
     def columns(self) -> tuple[str, ...]:
@@ -60,7 +63,7 @@ class TextDeriver:
         return values
 
 
-def text_derivers(derivation: Derivation | None, engine: HostEngine) -> tuple[TextDeriver, ...]:
+def text_derivers(derivation: Derivation | None, engine: HostEngine, strip: bool) -> tuple[TextDeriver, ...]:
     """Return what computes the text features of a model.
 
     Raises
@@ -81,7 +84,7 @@ def text_derivers(derivation: Derivation | None, engine: HostEngine) -> tuple[Te
         raise ConfigError(what, fix="pip install pyarrow") from None
     host = choose("cpu", DeviceOptions(engine=engine))
     names = [(op, [op.columns] if isinstance(op.columns, str) else op.columns) for op in ops]
-    return tuple(TextDeriver(op, name, host) for op, columns in names for name in columns)
+    return tuple(TextDeriver(op, name, host, strip) for op, columns in names for name in columns)
 
 
 def derive_history(

@@ -29,7 +29,7 @@ def encode_by_table(column: Column, value: Any) -> Any:
         return refuse_type(column, value)
     single = Schema((column,))
     try:
-        arrow = plain_arrow(rows_to_arrow([{column.source: value}], [column.source]))
+        arrow = plain_arrow(rows_to_arrow([{column.source: value}], [column.source]), strip=column.has_normal_form)
         table = encode_served(arrow, choose("cpu"), single)
     except (GpupipeError, pa.ArrowException, ArithmeticError, ValueError):
         raise UnfitCell from None

@@ -127,7 +127,8 @@ class Scorer:
         ConfigError
             If the model needs a library for its rules or texts that is not installed.
         """
-        encoder = RowEncoder(features.schema, text_derivers(features.derivation, engine), encode_by_table)
+        strip = bool((manifest or {}).get("reading", {}).get("strip", False))
+        encoder = RowEncoder(features.schema, text_derivers(features.derivation, engine, strip), encode_by_table)
         scorer = Scorer(
             goal=goal,
             feature_names=tuple(features.names),
@@ -135,7 +136,7 @@ class Scorer:
             encoder=encoder,
             estimator=estimator.row_estimator(engine),
             decision=decision,
-            row_rules=RowRules(rules, encode_by_table) if rules else None,
+            row_rules=RowRules(rules, encode_by_table, strip) if rules else None,
             rules=tuple(rules),
             manifest=manifest or {},
             derivation=features.derivation,
@@ -175,10 +176,9 @@ class Scorer:
         return self.estimator.name
 
     def __repr__(self) -> str:
-        model = self.manifest.get("model", {}).get("name", "model")
         return (
-            f"Scorer({model}: {self.goal.task}, {len(self.inputs)} inputs, {len(self.feature_names)} features by "
-            f"{self.engine}, prediction by {self.estimator_name})"
+            f"Scorer({self.manifest.get('model', {}).get('name', 'model')}: {self.goal.task}, {len(self.inputs)} "
+            f"inputs, {len(self.feature_names)} features by {self.engine}, prediction by {self.estimator_name})"
         )
 
     def __reduce__(self) -> tuple[Any, ...]:

@@ -56,8 +56,7 @@ def key_codes(
     Parameters
     ----------
     left, right : sequence of (DeviceNumbers or DeviceDictionary)
-        The key columns of both, in the same order. A DeviceDictionary must not have unused values
-        (`DeviceDictionary.trim`), which could affect the types.
+        The key columns of both, in the same order.
     names : sequence of (str, str)
         The names of the columns, for messages.
     label : str
@@ -131,13 +130,15 @@ def _pair(a: DeviceColumn, b: DeviceColumn, names: tuple[str, str], label: str, 
 
 
 def _simple(numbers: DeviceNumbers, xp: ArrayNamespace) -> DeviceNumbers:
-    """Return integers and integral floats as int64, other floats as float64, and other types unchanged."""
+    """Return integers and integral floats as int64, and other types unchanged."""
     if pa.types.is_integer(numbers.type):
         return DeviceNumbers(numbers.values.astype("int64"), numbers.valid, pa.int64())
     if not pa.types.is_floating(numbers.type):
         return numbers
     present = numbers.values[numbers.valid]
     is_whole = (present == xp.trunc(present)) & (present >= -(2.0**63)) & (present < 2.0**63)
+    if not bool(is_whole.all()) and not pa.types.is_float64(numbers.type):
+        return numbers  # a float32 is compared with other types by its text
     kind = pa.int64() if bool(is_whole.all()) else pa.float64()
     known = xp.where(numbers.valid, numbers.values, 0)  # a null is NaN, which is not integral
     return DeviceNumbers(known.astype(str(kind.to_pandas_dtype().__name__)), numbers.valid, kind)

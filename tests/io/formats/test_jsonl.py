@@ -85,3 +85,11 @@ def test_a_file_without_rows_is_an_error(tmp_path: Path, content: str) -> None:
 def test_a_line_longer_than_a_block_is_read(tmp_path: Path) -> None:
     table = read(tmp_path, lines([{"a": "x" * (5 << 20)}, {"a": "y"}])).table
     assert len(table.column("a")[0].as_py()) == 5 << 20
+
+
+def test_texts_that_look_like_times_stay_texts_if_they_are_declared(tmp_path: Path) -> None:
+    rows: list[dict[str, object]] = [{"s": "2024-01-31T05:00:00", "t": "2024-01-31", "n": 1}]
+    for declared in ("categorical", "text"):
+        table = read(tmp_path, lines(rows), schema={"s": declared}).table
+        assert table.column("s").to_pylist() == ["2024-01-31T05:00:00"]
+        assert table.field("t").type == pa.timestamp("us") and table.field("n").type == pa.int64()

@@ -207,7 +207,7 @@ def test_nested_columns_are_dropped_with_a_note_and_refused_if_requested(tmp_pat
 def test_missing_value_words_match_csv_and_are_noted(tmp_path: Path) -> None:
     write(tmp_path / "t.parquet", {"s": pa.array(["x", "", " NA ", None, " y"])})
     loaded = read_arrow(Source(path="t.parquet"))
-    assert loaded.table.column("s").to_pylist() == ["x", None, None, None, " y"]
+    assert loaded.table.column("s").to_pylist() == ["x", None, None, None, "y"]
     assert any("' NA '" in note for note in loaded.notes)
 
 
@@ -254,5 +254,5 @@ def test_nullable_integers_and_texts_match_pandas(
     table = read_arrow(Source(path=str(path))).table
     theirs = pd.read_parquet(path)
     assert table.column("i").to_pylist() == [None if pd.isna(i) else int(i) for i in theirs["i"]]
-    assert table.column("s").to_pylist() == [None if pd.isna(s) else s for s in theirs["s"]]
+    assert table.column("s").to_pylist() == [None if pd.isna(s) else s.strip() for s in theirs["s"]]
     assert table.schema.types == [pa.int64(), TEXT]

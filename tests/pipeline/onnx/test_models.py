@@ -109,7 +109,7 @@ def feeds(rows: Sequence[Mapping[str, Any]], inputs: Mapping[str, str]) -> dict[
     for name, kind in inputs.items():
         values = [row[name] for row in rows]
         if kind == "tensor(string)":
-            array: Any = np.array(["" if value is None else value for value in values], object)
+            array: Any = np.array(["" if value is None else value.strip() for value in values], object)
         elif kind == "tensor(int64)":
             array = np.array(values, "datetime64[us]").view(np.int64)
         else:

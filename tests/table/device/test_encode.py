@@ -28,7 +28,7 @@ from gpupipe.table.schema import NAT, DeclaredColumn, declare
 from tests.examples import examples
 
 CHECKS = Path(__file__).with_name("columns_checks.py")
-RULES = text_rules(Notes())
+RULES = text_rules(Notes(), strip=True)
 KINDS = ["float", "float32", "category", "text", ("datetime", "s"), "bool"]
 
 

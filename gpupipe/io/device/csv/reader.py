@@ -111,7 +111,7 @@ class _CsvReader:
     chunks : list of CsvChunk
         The chunks read so far.
     stay_texts : set of str
-        Columns that are text, by declaration or because of a chunk already read.
+        Columns to keep as strings: declared as text, keys, or text because of a chunk already read.
     """
 
     def __init__(
@@ -126,7 +126,7 @@ class _CsvReader:
         self.file, self.header, self.names, self.texts, self.backend = file, header, names, texts, backend
         self.notes, self.csv = notes, texts.source.csv
         self.chunks: list[CsvChunk] = []
-        self.stay_texts = set(texts.stay_texts)
+        self.stay_texts = {*texts.stay_texts, *texts.source.keys}
 
     @classmethod
     def of(

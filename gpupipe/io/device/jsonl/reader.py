@@ -53,24 +53,26 @@ def json_columns(
     return columns_of(
         source.label,
         files,
-        lambda file: _read(file, wanted, backend, notes),
-        lambda texts: text_rules(notes),
+        lambda file: _read(file, wanted, source, backend, notes),
+        lambda texts: text_rules(notes, source.strips_typed_files),
         notes,
         backend,
     )
 
 
-def _read(file: SourceFile, wanted: ColumnFilter, backend: DeviceBackend, notes: Notes) -> DeviceFileColumns | None:
+def _read(
+    file: SourceFile, wanted: ColumnFilter, source: TableSource, backend: DeviceBackend, notes: Notes
+) -> DeviceFileColumns | None:
     frame = _written(file, backend)
     if frame is None:
         return None
     column_notes = {str(name): Notes() for name in frame}
-    typed = {n: _column(n, frame[n], JsonTexts(file, wanted, own), backend) for n, own in column_notes.items()}
+    typed = {n: _column(n, frame[n], JsonTexts(file, wanted, own, source), backend) for n, own in column_notes.items()}
     names = usable_names(pa.schema([(name, pa.string()) for name in typed]), file, wanted, notes)
     for name in names:
         notes.include(column_notes[name])
     columns = {name: typed[name] for name in names}
-    rules = JsonTexts(file, wanted, notes).rules
+    rules = JsonTexts(file, wanted, notes, source).rules
     return DeviceFileColumns(file, len(frame), columns, lambda some: {name: frame[name] for name in some}, rules)
 
 

@@ -29,8 +29,8 @@ from gpupipe.io.formats.csv.whitespace import TabbedStream
 from gpupipe.io.formats.registry import compression_of
 from gpupipe.io.missing_values import TEXT
 from gpupipe.io.notes import Notes
-from gpupipe.io.settings import TableSource
-from gpupipe.table.schema import NULL_VALUES, TEXT_KINDS
+from gpupipe.io.settings import TableSource, declared_texts
+from gpupipe.table.schema import NULL_VALUES
 from gpupipe.units import GIB, MIB
 
 BLOCK_BYTES = 4 * MIB
@@ -58,7 +58,8 @@ def read(
     file : SourceFile
     wanted : ColumnFilter
     source : TableSource
-        Provides ``csv`` settings and ``schema``: columns declared categorical or text are read as text.
+        Provides ``csv`` settings and ``schema``: columns declared categorical or text are read as text. So are keys,
+        which `gpupipe.io.formats.csv.text_columns` then converts.
     notes : Notes
     span : (int, int), optional
         Byte range to parse, which must contain whole rows; default: all rows after the header.
@@ -81,10 +82,10 @@ def read(
     names = wanted.pick(header.names)
     if not names:
         raise SchemaError("the file has none of the requested columns", where=mask(file.path))
-    texts = declared_texts(source).union(as_text)
+    texts, keys = declared_texts(source).union(as_text), frozenset(source.keys)
     convert = arrow_csv.ConvertOptions(
         include_columns=names if kinds is None else list(kinds),
-        column_types={name: TEXT for name in names if name in texts} if kinds is None else dict(kinds),
+        column_types={name: TEXT for name in names if name in texts or name in keys} if kinds is None else dict(kinds),
         null_values=[*NULL_VALUES, *settings.null_values],
         strings_can_be_null=True,
         auto_dict_encode=True,
@@ -111,11 +112,6 @@ def header_names(file: SourceFile, settings: CsvSettings) -> list[str]:
     with open_file(file, unpack=True) as stream:
         rows = read_dialect(stream, file, settings).rows
     return list(settings.names or ([name.strip() for name in rows[0][1]] if rows else ()))
-
-
-def declared_texts(source: TableSource) -> set[str]:
-    """Return the columns that are declared to be text."""
-    return {name for name, column in source.declarations().items() if column.kind in TEXT_KINDS}
 
 
 def read_texts(file: SourceFile, names: Sequence[str], source: TableSource) -> pa.Table | None:

@@ -12,15 +12,22 @@ from gpupipe.io.csv_settings import CsvSettings
 from gpupipe.io.missing_values import TEXT, clean_texts
 from gpupipe.table.numeric_columns import parse_numbers
 from gpupipe.table.schema import NULL_VALUES
+from gpupipe.table.string_columns import format_values, normal_texts
 
 NUMBERS = (pa.int64(), pa.float64())
+TIMES = (pa.timestamp("s"), pa.timestamp("ns"), pa.timestamp("ns", "UTC"))
+KINDS = (*NUMBERS, *TIMES)  # of keys, in the order in which they are tried
 NO_NUMBER = "?"
 
 
-def clean_text_columns(table: pa.Table, settings: CsvSettings) -> tuple[pa.Table, dict[str, tuple[pa.DataType, ...]]]:
-    """Return a table with cleaned text columns, and for each of them the types of `NUMBERS` that fit all its values.
+def clean_text_columns(
+    table: pa.Table, settings: CsvSettings, keys: Container[str] = ()
+) -> tuple[pa.Table, dict[str, tuple[pa.DataType, ...]]]:
+    """Return a table with cleaned text columns, and for each of them the types of `KINDS` that fit all its values.
 
-    Cleaning strips text and replaces strings that mean missing by null.
+    Cleaning strips text and replaces strings that mean missing by null. Numbers fit `keys` only if they have the same
+    texts: ``01`` is then no number, whatever the other keys are. Only keys may be times, as Arrow's parser, which types
+    the other columns, reads keys as text.
     """
     found: dict[str, tuple[pa.DataType, ...]] = {}
     columns = dict(zip(table.column_names, table.columns, strict=True))
@@ -28,12 +35,15 @@ def clean_text_columns(table: pa.Table, settings: CsvSettings) -> tuple[pa.Table
         if column.type == TEXT:
             columns[name], _ = clean_texts(column, [*NULL_VALUES, *settings.null_values], settings.strip)
             levels = [_plainly(chunk.dictionary, settings) for chunk in columns[name].chunks]
-            found[name] = tuple(kind for kind in NUMBERS if all(_holds(kind, texts) for texts in levels))
+            fits = _holds_same if name in keys else _holds
+            found[name] = tuple(
+                kind for kind in (KINDS if name in keys else NUMBERS) if all(fits(kind, t) for t in levels)
+            )
     return pa.table(columns) if found else table, found
 
 
 def choose_numbers(held: Mapping[str, Collection[pa.DataType]], stay_texts: Container[str]) -> dict[str, pa.DataType]:
-    """Return the columns to convert to numbers, each with the first of `NUMBERS` that fits all its values.
+    """Return the columns to convert, each with the first of `KINDS` that fits all its values.
 
     Parameters
     ----------
@@ -44,14 +54,14 @@ def choose_numbers(held: Mapping[str, Collection[pa.DataType]], stay_texts: Cont
     """
     chosen = {}
     for name, kinds in held.items():
-        first = next((kind for kind in NUMBERS if kind in kinds), None)
+        first = next((kind for kind in KINDS if kind in kinds), None)
         if first is not None and name not in stay_texts:
             chosen[name] = first
     return chosen
 
 
 def convert_numbers(table: pa.Table, kinds: Mapping[str, pa.DataType], settings: CsvSettings) -> pa.Table:
-    """Return the table with text columns converted to numeric types, which must fit all values."""
+    """Return the table with text columns converted to types that fit all their values."""
     if not kinds:
         return table
     columns = dict(zip(table.column_names, table.columns, strict=True))
@@ -84,3 +94,8 @@ def _holds(kind: pa.DataType, texts: pa.Array) -> bool:
     except pa.ArrowInvalid:
         return False
     return True
+
+
+def _holds_same(kind: pa.DataType, texts: pa.Array) -> bool:
+    """Return whether a type fits keys, and numbers of it are the same keys as their texts."""
+    return _holds(kind, texts) and bool(format_values(texts.cast(kind)).equals(normal_texts(texts)))

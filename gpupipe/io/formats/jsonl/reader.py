@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import pyarrow as pa
 import pyarrow.json as arrow_json
@@ -16,7 +16,7 @@ from gpupipe.io.formats.jsonl.faults import ONE_A_LINE, find_fault
 from gpupipe.io.formats.jsonl.guard import GuardedStream
 from gpupipe.io.notes import Notes
 from gpupipe.io.plain_tables import usable_names
-from gpupipe.io.settings import TableSource
+from gpupipe.io.settings import TableSource, declared_texts
 from gpupipe.units import GIB, MIB
 
 BLOCK_BYTES = 4 * MIB
@@ -52,13 +52,24 @@ def read(
         If a column has values of several types, or a column requested by name is nested.
     """
     table = read_lines(file, span, kinds)
+    if kinds is None and (dates := _dates(table, source)):
+        table = read_lines(file, span, texts=dates)
     if span is not None and not table.num_columns and table.num_rows:
         raise DataError("the rows are empty objects", where=mask(file.path))
     return table.select(usable_names(table.schema, file, wanted, notes)) if table.num_columns else None
 
 
+def _dates(table: pa.Table, source: TableSource) -> list[str]:
+    """Return the columns that are declared to be text and that Arrow reads as times, if all texts look like times."""
+    found = dict(zip(table.column_names, table.schema.types, strict=True))
+    return [name for name in declared_texts(source) if name in found and pa.types.is_timestamp(found[name])]
+
+
 def read_lines(
-    file: SourceFile, span: ByteRange | None = None, kinds: Mapping[str, pa.DataType] | None = None
+    file: SourceFile,
+    span: ByteRange | None = None,
+    kinds: Mapping[str, pa.DataType] | None = None,
+    texts: Sequence[str] = (),
 ) -> pa.Table:
     """Return the lines with the types of Arrow's parser; a table without columns if there are no lines.
 
@@ -69,13 +80,15 @@ def read_lines(
         Byte range to parse, which must contain whole lines.
     kinds : mapping of str to DataType, optional
         Read only these columns, with these types.
+    texts : sequence of str
+        Columns that are texts, although they look like times.
 
     Raises
     ------
     DataError, SchemaError
         As `read`; also if a value does not have the type in `kinds`.
     """
-    explicit = None if kinds is None else pa.schema(list(kinds.items()))
+    explicit = pa.schema(list((kinds or dict.fromkeys(texts, pa.string())).items()))
     parse = arrow_json.ParseOptions(explicit, unexpected_field_behavior="infer" if kinds is None else "ignore")
     block = BLOCK_BYTES
     while True:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import bz2
+import datetime as dt
 import gzip
 from pathlib import Path
 from typing import Any
@@ -78,6 +79,30 @@ def test_blanks_around_text_are_trimmed_by_default(tmp_path: Path) -> None:
 def test_a_column_declared_categorical_keeps_its_leading_zeros(tmp_path: Path) -> None:
     table = read(tmp_path, "zip,n\n02139,1\n10001,2\n", schema={"zip": "categorical"}).table
     assert table.column("zip").to_pylist() == ["02139", "10001"]
+
+
+@pytest.mark.parametrize(
+    ("cells", "found"),
+    [
+        (["1", "2"], [1, 2]),
+        (["1.0", "2.0", ""], [1.0, 2.0, None]),
+        (["01", "2"], ["01", "2"]),
+        (["1e3", "2"], ["1e3", "2"]),
+        (["9007199254740993.0"], ["9007199254740993.0"]),
+        (["1", "HQ"], ["1", "HQ"]),
+        (["2024-01-31"], [dt.datetime(2024, 1, 31)]),
+    ],
+)
+def test_a_key_is_a_number_or_time_only_if_that_loses_nothing(
+    tmp_path: Path, cells: list[str], found: list[object]
+) -> None:
+    (tmp_path / "t.csv").write_text("k,n\n" + "".join(f"{cell},0\n" for cell in cells))
+    assert read_arrow(Source(path="t.csv").read_as(["k"])).table.column("k").to_pylist() == found
+    # The types of all files decide, as if they were one.
+    for i, cell in enumerate(cells):
+        (tmp_path / "files").mkdir(exist_ok=True)
+        (tmp_path / "files" / f"{i}.csv").write_text(f"k,n\n{cell},0\n")
+    assert read_arrow(Source(path="files").read_as(["k"])).table.column("k").to_pylist() == found
 
 
 @pytest.mark.parametrize("delimiter", [",", ";", "\t", "|"])
