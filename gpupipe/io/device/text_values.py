@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -119,10 +119,12 @@ class JsonTexts:
         File of the values, for messages.
     wanted : ColumnFilter
     notes : Notes
+    stay_texts : container of str
+        Columns whose strings are text, even if all of them are ISO 8601 times.
     """
 
-    def __init__(self, file: SourceFile, wanted: ColumnFilter, notes: Notes) -> None:
-        self.file, self.wanted, self.notes = file, wanted, notes
+    def __init__(self, file: SourceFile, wanted: ColumnFilter, notes: Notes, stay_texts: Container[str] = ()) -> None:
+        self.file, self.wanted, self.notes, self.stay_texts = file, wanted, notes, stay_texts
 
     @property
     def rules(self) -> TextRules:
@@ -160,6 +162,8 @@ class JsonTexts:
     def _times(self, name: str, texts: pa.StringArray, notes: Notes) -> pa.Array | None:
         if not len(texts):
             return pa.array([], MICROS)
+        if name in self.stay_texts:
+            return None
         if pc.any(pc.match_substring_regex(texts, UNLIKE_TIMES)).as_py():  # such strings would also need escapes
             return None
         column = self._as_column(name, pc.binary_join_element_wise('"', texts, '"', ""), notes)

@@ -15,6 +15,8 @@ from gpupipe.io.settings import JoinedTable, TableSource
 from gpupipe.pipeline.model.events import ServedEvents
 from gpupipe.rules.model_rules import ServedRules
 from gpupipe.table.schema import TEXT_KINDS, Column, Schema
+from gpupipe.table.time_texts import is_strict
+from gpupipe.units import TICKS_PER_SECOND
 
 if TYPE_CHECKING:
     from gpupipe.config import Config
@@ -73,9 +75,12 @@ def main_source(
     rules : sequence of ServedRules
     """
     known = [column.source for column in features.input_schema]
-    ruled = {each.column for each in rules if each.declared.kind in TEXT_KINDS and each.column not in known}
+    stated = {each.column: each.declared for each in rules if each.column not in known}
+    ruled = {name for name, it in stated.items() if it.kind in TEXT_KINDS or is_strict(it.time_format)}
     texts = sorted({*_main_texts(reading, features), *ruled})
-    settings = {"path": path, "csv": reading["csv"], "schema": dict.fromkeys(texts, "text")}
+    ticks = {c.source: c.time_format for c in features.input_schema if c.time_format in TICKS_PER_SECOND}
+    schema = {name: {"kind": "datetime", "format": unit} for name, unit in ticks.items()} | dict.fromkeys(texts, "text")
+    settings = {"path": path, "csv": reading["csv"], "schema": schema}
     return TableSource.model_validate({**settings, "isolate": reading.get("isolate", False)})
 
 
@@ -103,4 +108,4 @@ def _texts_of(columns: Iterable[Column]) -> set[str]:
 
 def _is_text(column: Column) -> bool:
     # The reader parses numeric columns that were text in training (because of missing-value markers, for example).
-    return column.kind != "numeric" and column.dtype in TEXT_TYPES
+    return is_strict(column.time_format) or (column.kind != "numeric" and column.dtype in TEXT_TYPES)

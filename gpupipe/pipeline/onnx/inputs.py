@@ -75,13 +75,15 @@ class OnnxInput:
         """
         import pyarrow as pa
 
+        from gpupipe.table.time_columns import as_times
+
         found: HostArray
         try:
             if self.type == "string":
                 texts = [_as_text(value) for value in values.to_pylist()]
                 found = np.array(["" if text is None else text for text in texts], object)
             elif self.type == "int64":
-                moments = values.cast(pa.timestamp("us"), safe=False).cast(pa.int64())
+                moments = as_times(self.column.source, values, self.column.time_format).cast(pa.int64())
                 found = moments.fill_null(NAT).to_numpy()
             else:
                 plain = values.cast(pa.float64(), safe=False) if not pa.types.is_string(values.type) else values

@@ -24,6 +24,7 @@ from gpupipe.io.device.number_texts import WORDS, is_plain_number, merge_numbers
 from gpupipe.io.device.obstacles import UnsupportedOnDevice, guard_device_read
 from gpupipe.io.device.text_values import JsonTexts, text_rules
 from gpupipe.io.files import SourceFile
+from gpupipe.io.formats.csv.reader import declared_texts, names_of_ticks
 from gpupipe.io.notes import Notes
 from gpupipe.io.plain_tables import usable_names
 from gpupipe.io.settings import TableSource
@@ -53,24 +54,27 @@ def json_columns(
     return columns_of(
         source.label,
         files,
-        lambda file: _read(file, wanted, backend, notes),
+        lambda file: _read(file, wanted, source, backend, notes),
         lambda texts: text_rules(notes),
         notes,
         backend,
     )
 
 
-def _read(file: SourceFile, wanted: ColumnFilter, backend: DeviceBackend, notes: Notes) -> DeviceFileColumns | None:
+def _read(
+    file: SourceFile, wanted: ColumnFilter, source: TableSource, backend: DeviceBackend, notes: Notes
+) -> DeviceFileColumns | None:
     frame = _written(file, backend)
     if frame is None:
         return None
     column_notes = {str(name): Notes() for name in frame}
-    typed = {n: _column(n, frame[n], JsonTexts(file, wanted, own), backend) for n, own in column_notes.items()}
+    stay = declared_texts(source) | names_of_ticks(source)
+    typed = {n: _column(n, frame[n], JsonTexts(file, wanted, own, stay), backend) for n, own in column_notes.items()}
     names = usable_names(pa.schema([(name, pa.string()) for name in typed]), file, wanted, notes)
     for name in names:
         notes.include(column_notes[name])
     columns = {name: typed[name] for name in names}
-    rules = JsonTexts(file, wanted, notes).rules
+    rules = JsonTexts(file, wanted, notes, stay).rules
     return DeviceFileColumns(file, len(frame), columns, lambda some: {name: frame[name] for name in some}, rules)
 
 

@@ -31,7 +31,8 @@ from gpupipe.io.missing_values import TEXT
 from gpupipe.io.notes import Notes
 from gpupipe.io.settings import TableSource
 from gpupipe.table.schema import NULL_VALUES, TEXT_KINDS
-from gpupipe.units import GIB, MIB
+from gpupipe.table.time_texts import is_strict
+from gpupipe.units import GIB, MIB, TICKS_PER_SECOND
 
 BLOCK_BYTES = 4 * MIB
 MAX_BLOCK_BYTES = GIB
@@ -58,7 +59,7 @@ def read(
     file : SourceFile
     wanted : ColumnFilter
     source : TableSource
-        Provides ``csv`` settings and ``schema``: columns declared categorical or text are read as text.
+        Provides ``csv`` settings and ``schema``: columns of `declared_texts` are read as text.
     notes : Notes
     span : (int, int), optional
         Byte range to parse, which must contain whole rows; default: all rows after the header.
@@ -82,18 +83,24 @@ def read(
     if not names:
         raise SchemaError("the file has none of the requested columns", where=mask(file.path))
     texts = declared_texts(source).union(as_text)
+    types = {name: TEXT for name in names if name in texts} if kinds is None else dict(kinds)
     convert = arrow_csv.ConvertOptions(
         include_columns=names if kinds is None else list(kinds),
-        column_types={name: TEXT for name in names if name in texts} if kinds is None else dict(kinds),
+        column_types=types,
         null_values=[*NULL_VALUES, *settings.null_values],
         strings_can_be_null=True,
         auto_dict_encode=True,
         auto_dict_max_cardinality=2**31 - 1,
         decimal_point=settings.decimal,
     )
-    table = _with_growing_blocks(
-        lambda block: _parse(file, header, settings, convert, notes, block, span, lines_are_rows)
-    )
+
+    def parse(block: int) -> pa.Table:
+        return _parse(file, header, settings, convert, notes, block, span, lines_are_rows)
+
+    table = _with_growing_blocks(parse)
+    if times := [name for name in names_of_ticks(source) if is_time_column(table, name)]:
+        convert.column_types = types | dict.fromkeys(times, TEXT)
+        table = _with_growing_blocks(parse)
     for column in table.columns:
         if pa.types.is_dictionary(column.type) and is_bytes(column.type.value_type):
             raise encoding_error(file, settings.encoding)
@@ -114,8 +121,25 @@ def header_names(file: SourceFile, settings: CsvSettings) -> list[str]:
 
 
 def declared_texts(source: TableSource) -> set[str]:
-    """Return the columns that are declared to be text."""
-    return {name for name, column in source.declarations().items() if column.kind in TEXT_KINDS}
+    """Return the columns that are declared to be text, or times in a format: a parser would read them as ISO 8601."""
+    return {
+        name
+        for name, column in source.declarations().items()
+        if column.kind in TEXT_KINDS or (column.kind == "datetime" and is_strict(column.time_format))
+    }
+
+
+def names_of_ticks(source: TableSource) -> set[str]:
+    """Return the columns that are declared to be numbers of a unit of time, which ISO 8601 texts are not."""
+    return {name for name, column in source.declarations().items() if column.time_format in TICKS_PER_SECOND}
+
+
+def is_time_column(table: pa.Table, name: str) -> bool:
+    """Return whether a table has a column of this name that a parser has read as dates or times."""
+    if name not in table.column_names:
+        return False
+    kind = table.schema.field(name).type
+    return bool(pa.types.is_timestamp(kind) or pa.types.is_date(kind) or pa.types.is_time(kind))
 
 
 def read_texts(file: SourceFile, names: Sequence[str], source: TableSource) -> pa.Table | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import pyarrow as pa
 import pyarrow.json as arrow_json
@@ -12,6 +12,7 @@ from gpupipe.errors import DataError, RowSizeError, SchemaError
 from gpupipe.io.column_filter import ColumnFilter
 from gpupipe.io.file_streams import ByteRange, open_file
 from gpupipe.io.files import SourceFile, mask, reason_of
+from gpupipe.io.formats.csv.reader import declared_texts, is_time_column, names_of_ticks
 from gpupipe.io.formats.jsonl.faults import ONE_A_LINE, find_fault
 from gpupipe.io.formats.jsonl.guard import GuardedStream
 from gpupipe.io.notes import Notes
@@ -52,13 +53,18 @@ def read(
         If a column has values of several types, or a column requested by name is nested.
     """
     table = read_lines(file, span, kinds)
+    if times := [name for name in declared_texts(source) | names_of_ticks(source) if is_time_column(table, name)]:
+        table = read_lines(file, span, kinds, texts=times).select(table.column_names)
     if span is not None and not table.num_columns and table.num_rows:
         raise DataError("the rows are empty objects", where=mask(file.path))
     return table.select(usable_names(table.schema, file, wanted, notes)) if table.num_columns else None
 
 
 def read_lines(
-    file: SourceFile, span: ByteRange | None = None, kinds: Mapping[str, pa.DataType] | None = None
+    file: SourceFile,
+    span: ByteRange | None = None,
+    kinds: Mapping[str, pa.DataType] | None = None,
+    texts: Sequence[str] = (),
 ) -> pa.Table:
     """Return the lines with the types of Arrow's parser; a table without columns if there are no lines.
 
@@ -69,13 +75,15 @@ def read_lines(
         Byte range to parse, which must contain whole lines.
     kinds : mapping of str to DataType, optional
         Read only these columns, with these types.
+    texts : sequence of str
+        Columns of strings that are read as such, even if all of them are ISO 8601 times; each is in some line.
 
     Raises
     ------
     DataError, SchemaError
         As `read`; also if a value does not have the type in `kinds`.
     """
-    explicit = None if kinds is None else pa.schema(list(kinds.items()))
+    explicit = pa.schema(list(((kinds or {}) | dict.fromkeys(texts, pa.string())).items()))
     parse = arrow_json.ParseOptions(explicit, unexpected_field_behavior="infer" if kinds is None else "ignore")
     block = BLOCK_BYTES
     while True:
