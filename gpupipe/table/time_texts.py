@@ -119,8 +119,9 @@ class TimePattern:
     @cached_property
     def json_pattern(self) -> str | None:
         """The regular expression of a cell in JSON Schema; None if there is none."""
-        if self.is_digits and self._fields[0] != "Y":
-            return rf"^\s*\d{{1,{self.width}}}\s*$"
+        if self.is_digits:
+            digits = self.regex if self._fields[0] == "Y" else rf"\d{{1,{self.width}}}"
+            return rf"^\s*{digits}(?:\.0*)?\s*$"
         return None if self.regex is None else rf"^\s*(?:{self.regex})\s*$"
 
     @cached_property
@@ -134,8 +135,10 @@ class TimePattern:
         try:
             if self.regex is None:
                 return epoch_us(datetime.strptime(text, self.time_format))
-            if self.is_digits and self._fields[0] != "Y" and text.isdecimal():
-                text = text.zfill(self.width)  # numbers lose leading zeros, also on their way through CSV
+            if self.is_digits:  # on their way through CSV numbers lose leading zeros, and get a fraction if one is null
+                whole, _, fraction = text.partition(".")
+                text = text if fraction.strip("0") else whole
+                text = text.zfill(self.width) if self._fields[0] != "Y" and text.isdecimal() else text
             match = self._match(text)
             return None if match is None else _micros(dict(zip(self._fields, match.groups(), strict=True)))
         except ValueError:  # such as February 30

@@ -53,6 +53,7 @@ def test_offsets_are_converted_to_utc(offset: str) -> None:
         ("2024-06-03", "%d/%m/%Y"),
         ("s", "s"),
         ("1_000", "%Y"),
+        ("20240603.5", "%Y%m%d"),
         ("", "%Y"),
     ],
 )
@@ -64,6 +65,7 @@ def test_other_texts_are_refused(text: str, time_format: str) -> None:
     ("text", "time_format", "moment"),
     [
         (" 03/06/2024 ", "%d/%m/%Y", datetime(2024, 6, 3)),
+        ("20240603.0", "%Y%m%d", datetime(2024, 6, 3)),  # an integer of pandas in a column with nulls
         ("3 MAY 2024", "%d %b %Y", datetime(2024, 5, 3)),
         ("3 June 2024", "%d %b %Y", datetime(2024, 6, 3)),
         ("31/12/68", "%d/%m/%y", datetime(2068, 12, 31)),

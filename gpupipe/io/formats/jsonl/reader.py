@@ -83,7 +83,7 @@ def read_lines(
     DataError, SchemaError
         As `read`; also if a value does not have the type in `kinds`.
     """
-    explicit = pa.schema(list(((kinds or {}) | dict.fromkeys(texts, pa.string())).items()))
+    explicit = pa.schema(list(({**(kinds or {}), **dict.fromkeys(texts, pa.string())}).items()))
     parse = arrow_json.ParseOptions(explicit, unexpected_field_behavior="infer" if kinds is None else "ignore")
     block = BLOCK_BYTES
     while True:
