@@ -41,7 +41,7 @@ _ISO_FORMAT = re.compile(r"%Y-%m-%d(?:[T ]%H:%M(?::%S(?:\.%f)?)?(?:%z|Z)?)?")
 NO_DATE = 1900, 1, 1  # the date of a time of day, as in `strptime`
 
 ReadTime = Callable[[str], int | None]
-"""Returns a text in microseconds since 1970-01-01 UTC: `NAT` if int64 cannot hold the time, None if it is no time."""
+"""Returns a text in microseconds since 1970-01-01 UTC: `NAT` if int64 cannot hold the time, None for other texts."""
 
 
 def _any_case(text: str) -> str:
@@ -68,7 +68,7 @@ class TimePattern:
     """A ``strptime`` format, read alike in every environment.
 
     Names of months and days are English, short or in full. A directive of digits that is next to another one has its
-    full width: in ``%Y%m%d``, 2024111 is no date. Two digits are years from 1969 to 2068, as in POSIX.
+    full width: 2024111 does not match ``%Y%m%d``. Two digits are years from 1969 to 2068, as in POSIX.
 
     Parameters
     ----------
@@ -89,7 +89,7 @@ class TimePattern:
 
     @cached_property
     def is_digits(self) -> bool:
-        """Whether the format only has directives of digits, such as ``%Y%m%d``, so that integers can be read by it."""
+        """True if the format only has directives of digits, such as ``%Y%m%d``, so that integers can be read by it."""
         return len(self._fields) == len(self._tokens) > 0 and not {*self._fields} - {*NUMBERS} | {*self._fields} & {"f"}
 
     @cached_property

@@ -53,7 +53,7 @@ MIXED: dict[str, tuple[list[Any], list[datetime | None]]] = {
 
 
 @pytest.mark.parametrize(("values", "expected"), MIXED.values(), ids=MIXED)
-def test_a_time_does_not_depend_on_the_types_beside_it(values: list[Any], expected: list[datetime | None]) -> None:
+def test_a_time_does_not_depend_on_the_types_with_it(values: list[Any], expected: list[datetime | None]) -> None:
     given = {
         "rows": [{"t": value} for value in values],
         "columns": {"t": values},
@@ -67,7 +67,7 @@ def test_a_time_does_not_depend_on_the_types_beside_it(values: list[Any], expect
         assert alone == moment
 
 
-def test_texts_beside_times_are_texts_of_iso_8601() -> None:
+def test_texts_with_times_are_texts_of_iso_8601() -> None:
     for data in ([{"t": "2024-02-01"}, {"t": NOON}], {"t": ["2024-02-01", NOON]}):
         assert rows_to_arrow(data, ["t"])["t"].to_pylist() == ["2024-02-01", "2024-01-31 12:00:00.000000"]
 
