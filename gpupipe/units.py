@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import re
 import string
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from typing import Literal
 
 KIB, MIB, GIB, TIB = 1 << 10, 1 << 20, 1 << 30, 1 << 40
@@ -38,7 +38,19 @@ TICKS_PER_SECOND = {"s": 1, "ms": 1_000, "us": 1_000_000, "ns": 1_000_000_000}
 MISSING = "–"
 
 _DURATION = re.compile(r"(\d+(?:\.\d+)?)\s*(us|ms|s|min|h|d|w)")
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_EPOCH = datetime(1970, 1, 1)
+_ERA_US = 146_097 * DAY_US  # 400 years, after which the calendar repeats
+
+_HOUR, _SIXTY, _FRACTION = r"(?:[01]\d|2[0-3])", r"[0-5]\d", r"(?:[.,]\d{1,9})?"
+_MONTH, _DAY = r"(?:0[1-9]|1[0-2])", r"(?:0[1-9]|[12]\d|3[01])"
+_CLOCK = (
+    rf"{_HOUR}(?::{_SIXTY}(?::{_SIXTY}{_FRACTION})?|{_SIXTY}(?:{_SIXTY}{_FRACTION})?)?"
+    rf"(?:[Zz]|[+-]{_HOUR}(?::?{_SIXTY})?)?"
+)
+ISO_PATTERN = rf"\d{{4}}-{_MONTH}-{_DAY}(?:[Tt ]{_CLOCK})?|\d{{4}}{_MONTH}{_DAY}[Tt ]{_CLOCK}"
+"""ISO 8601 calendar times as a regular expression of Python and of JSON Schema, without surrounding blanks."""
+ISO_EXAMPLE = "2024-01-31 or 2024-01-31T05:06:07Z"
+_IS_ISO = re.compile(ISO_PATTERN, re.ASCII).fullmatch
 
 
 def parse_size(text: str) -> int:
@@ -85,8 +97,30 @@ def parse_duration_us(text: str, *, allow_zero: bool = False) -> int:
     return round(us)
 
 
+def iso_us(text: str) -> int | None:
+    """Return an ISO 8601 time in microseconds since 1970-01-01 UTC, None for another text.
+
+    Calendar dates of the years 0000 to 9999, alone or with a time of day after ``T`` or a blank: hours, with minutes,
+    with seconds, with a fraction of 1 to 9 digits that is truncated to microseconds. The offset is ``Z``, ``+07``,
+    ``+0700`` or ``+07:00``; a time without one is in UTC. The basic form (``20240131T050607``) needs a time of day:
+    digits alone are a number. Week and ordinal dates, 24:00 and leap seconds are not read.
+
+    >>> iso_us("1970-01-01T07:00+07"), iso_us("1970-01-01 00:00:00,25"), iso_us("19700102"), iso_us("02/01/1970")
+    (0, 250000, None, None)
+    """
+    text = text.strip()
+    if not _IS_ISO(text):
+        return None
+    is_year_0 = text.startswith("0000")  # which Python's datetime does not have
+    try:
+        moment = datetime.fromisoformat(f"0400{text[4:]}".upper() if is_year_0 else text.upper())
+    except ValueError:  # such as February 30
+        return None
+    return epoch_us(moment) - is_year_0 * _ERA_US
+
+
 def parse_time_us(text: str) -> int:
-    """Return an ISO date or time in microseconds since 1970-01-01 UTC; without a zone it is read as UTC.
+    """Return an ISO 8601 date or time, as `iso_us` reads it, in microseconds since 1970-01-01 UTC.
 
     Raises
     ------
@@ -98,12 +132,10 @@ def parse_time_us(text: str) -> int:
     >>> parse_time_us("1970-01-02")
     86400000000
     """
-    try:
-        moment = datetime.fromisoformat(text.strip())
-    except ValueError:
-        example = "2011-09-10 or 2011-09-10T12:00:00"
-        raise ValueError(f"expected an ISO date or time such as {example}, got {text!r}") from None
-    return epoch_us(moment)
+    micros = iso_us(text)
+    if micros is None:
+        raise ValueError(f"expected an ISO date or time such as 2011-09-10 or 2011-09-10T12:00:00, got {text!r}")
+    return micros
 
 
 def is_number(text: str) -> bool:
@@ -117,16 +149,14 @@ def is_number(text: str) -> bool:
 
 def is_time(text: str) -> bool:
     """Return whether a text is an ISO date or time."""
-    try:
-        parse_time_us(text)
-    except ValueError:
-        return False
-    return True
+    return iso_us(text) is not None
 
 
 def epoch_us(moment: datetime) -> int:
     """Return a time in microseconds since 1970-01-01 UTC; without a zone it is read as UTC."""
-    return ((moment if moment.tzinfo else moment.replace(tzinfo=UTC)) - _EPOCH) // timedelta(microseconds=1)
+    offset = moment.utcoffset()
+    since = moment.replace(tzinfo=None) - _EPOCH - (offset or timedelta(0))
+    return since.days * DAY_US + since.seconds * 1_000_000 + since.microseconds
 
 
 def format_size(n_bytes: float | None) -> str:

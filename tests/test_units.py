@@ -22,6 +22,7 @@ from gpupipe.units import (
     format_size,
     format_whole_seconds,
     is_time,
+    iso_us,
     parse_duration_us,
     parse_size,
     parse_time_us,
@@ -162,3 +163,38 @@ def test_running_times_are_whole_seconds(seconds: float, shown: str) -> None:
 )
 def test_rates_are_short(rate: float | None, shown: str) -> None:
     assert format_rate(rate) == shown
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "2024-01-31", "2024-01-31T05", "2024-01-31T05:06", "2024-01-31 05:06:07", "2024-01-31T05:06:07.25",
+        "2024-01-31T05:06:07,25", "2024-01-31T05:06:07.1234567", "2024-01-31T05:06:07.123456789Z", "2024-01-31T05:06Z",
+        "2024-01-31T05+07", "2024-01-31T05:06+0730", "2024-01-31T05:06:07-03:30", "20240131T050607", "20240131 0506+01",
+        "2024-01-31t05:06", "0001-01-01T00:00+01:00", "9999-12-31T23:59:59.999999-23:59", "1969-12-31T23:59:59.999999",
+    ],
+)  # fmt: skip
+def test_iso_8601_is_read_as_by_the_standard_library(text: str) -> None:
+    moment = datetime.fromisoformat(text)
+    since = moment.replace(tzinfo=moment.tzinfo or UTC) - datetime(1970, 1, 1, tzinfo=UTC)
+    assert iso_us(text) == iso_us(f" {text}\n") == since // timedelta(microseconds=1)
+
+
+def test_lower_case_and_the_year_0_are_read() -> None:
+    assert iso_us("2024-01-31t05:06z") == iso_us("2024-01-31T05:06Z")
+    assert iso_us("0000-12-31") == parse_time_us("0001-01-01") - 86_400_000_000
+    assert iso_us("0000-02-29") is not None  # a leap year
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "", "2024", "2024-01", "20240131", "2024-1-5", "2024-02-30", "2024-13-01", "0100-02-29", "2024-W05-3",
+        "2024-031", "2024-01-31T", "2024-01-31T24:00", "2024-01-31T05:06:60", "2024-01-31T05:06.5",
+        "2024-01-31T05:06:07.1234567891", "2024-01-31Z", "2024-01-31T05:06+24:00", "2024-01-31T05:06+03:00:30",
+        "2024-01-31T05:06 +03:00", "2024-01-31x05:06", "2024-01-31T05:06:07.", "٢٠٢٤-٠١-٣١", "２０２４-01-31",
+        "-0001-01-01", "+2024-01-31", "03/06/2024",
+    ],
+)  # fmt: skip
+def test_other_texts_are_not_iso_8601(text: str) -> None:
+    assert iso_us(text) is None

@@ -18,11 +18,11 @@ import pyarrow.compute as pc
 
 from gpupipe.errors import GpupipeError
 from gpupipe.io.missing_values import TEXT
-from gpupipe.table.time_columns import MICROS
+from gpupipe.table.time_columns import as_micros
 from gpupipe.units import TICKS_PER_SECOND
 
 BEYOND_INT64 = "integers outside the int64 range, read as float64"
-BEYOND_MICROS = "times after the year 294246, read as null"
+BEYOND_MICROS = "outside the years -290308 to 294246, read as null"
 
 
 class UnusableColumn(GpupipeError):
@@ -110,10 +110,9 @@ def _from_number(column: pa.ChunkedArray) -> tuple[pa.ChunkedArray, str]:
 
 def _from_temporal(column: pa.ChunkedArray) -> tuple[pa.ChunkedArray, str]:
     kind = column.type
-    if pa.types.is_timestamp(kind):
-        return _to_micros(_view(column, pa.timestamp(kind.unit)))
-    if pa.types.is_date(kind):
-        return _to_micros(column.cast(pa.timestamp("s" if pa.types.is_date32(kind) else "ms")))
+    if pa.types.is_timestamp(kind) or pa.types.is_date(kind):
+        found, n_beyond = as_micros(column)
+        return found, f"{n_beyond:,} time{'s' * (n_beyond != 1)} {BEYOND_MICROS}" if n_beyond else ""
     if pa.types.is_time(kind) or pa.types.is_duration(kind):
         integers = pa.int32() if pa.types.is_time32(kind) else pa.int64()
         seconds = pc.divide(_view(column, integers).cast(pa.float64(), safe=False), float(TICKS_PER_SECOND[kind.unit]))
@@ -121,20 +120,6 @@ def _from_temporal(column: pa.ChunkedArray) -> tuple[pa.ChunkedArray, str]:
             "a time of day, read as seconds since midnight"
         )
     raise UnusableColumn(f"{kind} values")
-
-
-def _to_micros(column: pa.ChunkedArray) -> tuple[pa.ChunkedArray, str]:
-    unit = column.type.unit
-    if unit == "ns":  # truncated to microseconds
-        return column.cast(MICROS, safe=False), ""
-    try:
-        return column.cast(MICROS), ""
-    except pa.ArrowInvalid:
-        limit = (2**63 - 1) // (1_000_000 // TICKS_PER_SECOND[unit])
-        ticks = _view(column, pa.int64())
-        fits = pc.and_(pc.less_equal(ticks, limit), pc.greater_equal(ticks, -limit))
-        kept = pc.if_else(fits, ticks, pa.scalar(None, pa.int64()))
-        return _view(kept, column.type).cast(MICROS), BEYOND_MICROS
 
 
 def _view(column: pa.ChunkedArray, kind: pa.DataType) -> Any:

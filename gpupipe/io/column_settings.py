@@ -11,6 +11,8 @@ from pydantic_core import CoreSchema
 from gpupipe.errors import SchemaError
 from gpupipe.settings import Settings
 from gpupipe.table.schema import DeclaredColumn, declare
+from gpupipe.table.time_texts import is_pattern, pattern_of
+from gpupipe.units import TICKS_PER_SECOND
 
 
 class ColumnSettings(Settings):
@@ -21,8 +23,9 @@ class ColumnSettings(Settings):
     )
     format: str | None = Field(
         None,
-        description="Format of a datetime column: a strptime pattern for text, or the unit s, ms, us or ns for numbers "
-        "counted from 1970-01-01 UTC. Default: detected.",
+        description="Format of a datetime column: a strptime pattern for text and for integers such as 20240131, or "
+        "the unit s, ms, us or ns for numbers counted from 1970-01-01 UTC. Default: ISO 8601, or the only format that "
+        "all texts have.",
     )
 
     @model_validator(mode="before")
@@ -38,6 +41,16 @@ class ColumnSettings(Settings):
         except SchemaError as error:
             raise ValueError(f"{error.what}: {error.fix}") from None
         return kind
+
+    @field_validator("format")
+    @classmethod
+    def _is_format(cls, time_format: str | None) -> str | None:
+        if is_pattern(time_format) and (unknown := pattern_of(time_format or "").unknown):
+            raise ValueError(
+                f"expected a strptime pattern such as '%d.%m.%Y', or one of {', '.join(TICKS_PER_SECOND)}; "
+                f"{time_format!r} has {'the unknown directive ' * ('%' in unknown)}{unknown}"
+            )
+        return time_format
 
     @classmethod
     def __get_pydantic_json_schema__(cls, core: CoreSchema, handler: GetJsonSchemaHandler) -> JsonSchemaValue:

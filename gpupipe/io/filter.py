@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Sequence
-from datetime import UTC, datetime
 from functools import reduce
 
 import numpy as np
@@ -14,7 +13,8 @@ import pyarrow.compute as pc
 from gpupipe.errors import SchemaError, did_you_mean
 from gpupipe.io.filter_expression import COMPARISONS, links, parse_where
 from gpupipe.io.missing_values import TEXT, relabel
-from gpupipe.table.time_columns import is_text
+from gpupipe.table.time_columns import MICROS, is_text
+from gpupipe.units import parse_time_us
 
 
 def filter_rows(table: pa.Table, text: str) -> pa.Table:
@@ -117,8 +117,7 @@ def _parsed_if_time(value: pa.ChunkedArray | pa.Scalar, other: pa.ChunkedArray |
 
 def time_scalar(text: str, kind: pa.DataType) -> pa.Scalar:
     """Return an ISO time as a timestamp scalar of this type; a time without a zone is in UTC."""
-    time = datetime.fromisoformat(text)
-    return pa.scalar(time.astimezone(UTC).replace(tzinfo=None) if time.tzinfo else time, kind)
+    return pa.scalar(parse_time_us(text), pa.int64()).cast(MICROS).cast(kind)
 
 
 def _is_nan(value: pa.ChunkedArray | pa.Scalar) -> pa.ChunkedArray | pa.Scalar:

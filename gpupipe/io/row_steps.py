@@ -21,7 +21,7 @@ from gpupipe.io.filter_expression import columns_of
 from gpupipe.io.missing_values import TEXT
 from gpupipe.io.settings import JoinedTable, TableSource
 from gpupipe.table.schema import DeclaredColumn
-from gpupipe.table.time_columns import as_times, infer_format, is_text
+from gpupipe.table.time_columns import as_times, is_text
 
 ARROW_NAMES = {"nunique": "count_distinct"}
 ROW = "#row"  # without the prefix "=" of aggregated columns, so the names cannot collide
@@ -110,7 +110,7 @@ def as_floats(column: pa.ChunkedArray, name: str, where: str) -> pa.ChunkedArray
 
 
 def times_of(table: pa.Table, name: str, declared: DeclaredColumn | None, where: str) -> pa.ChunkedArray:
-    """Return a column of times as timestamp[us] in UTC; text is parsed in the declared or the detected format.
+    """Return a column of times as timestamp[us] in UTC; texts have the declared format, else they are ISO 8601.
 
     Raises
     ------
@@ -118,7 +118,7 @@ def times_of(table: pa.Table, name: str, declared: DeclaredColumn | None, where:
         If the column is missing, or does not contain times.
     """
     column = table.column(require_column(table.column_names, name, where))
-    return as_times(name, column, (declared.time_format if declared else None) or infer_format(column))
+    return as_times(name, column, declared.time_format if declared else None)
 
 
 def _grouped(table: pa.Table, by: GroupBy, declared: dict[str, DeclaredColumn]) -> pa.Table:

@@ -25,6 +25,8 @@ from gpupipe.io.filter_expression import parse_where
 from gpupipe.io.origin_settings import TableOrigin
 from gpupipe.settings import Label, Names, Settings
 from gpupipe.table.schema import TEXT_KINDS, DeclaredColumn
+from gpupipe.table.time_texts import is_strict
+from gpupipe.units import TICKS_PER_SECOND
 
 DEFAULT_QUANTILES = (0.1, 0.5, 0.9)
 PREDICTION_COLUMNS = ("row", "fold", "target", "prediction")  # columns of predictions.parquet
@@ -120,8 +122,17 @@ class TableSource(TableOrigin):
 
 
 def declared_texts(source: TableSource) -> set[str]:
-    """Return the columns that are declared to be text."""
-    return {name for name, column in source.declarations().items() if column.kind in TEXT_KINDS}
+    """Return the columns that are declared to be text, or times in a format: a parser would read them as ISO 8601."""
+    return {
+        name
+        for name, column in source.declarations().items()
+        if column.kind in TEXT_KINDS or (column.kind == "datetime" and is_strict(column.time_format))
+    }
+
+
+def names_of_ticks(source: TableSource) -> set[str]:
+    """Return the columns that are declared to be numbers of a unit of time, which ISO 8601 texts are not."""
+    return {name for name, column in source.declarations().items() if column.time_format in TICKS_PER_SECOND}
 
 
 class Source(TableSource):

@@ -49,11 +49,9 @@ from gpupipe.pipeline.target import TargetColumn, find_goal, known_rows, target_
 from gpupipe.pipeline.timeline import Timeline
 from gpupipe.pipeline.training import require_joint
 from gpupipe.table.blocks import Table
-from gpupipe.table.time_formats import time_formats
 from gpupipe.tasks import View
 
 MORE_ROWS = 1_000_000
-MOST_DATES = 1_000
 NO_DATA = "`gpupipe check --no-data` checks the configuration alone"
 
 
@@ -194,13 +192,9 @@ class _Checker:
 
     def _names(self, config: Config) -> Config:
         """Check every column that a source names; return the configuration without the missing ones."""
-        sources: dict[str, TableSource] = {"": config.source, **config.tables}
         of_events = config.source.entities is not None
         main = read_entities(config.source, config.tables).table if of_events else _as_read(config.source)
-        tables_as_read = {"": main} | {name: _as_read(table) for name, table in config.tables.items()}
-        plain = {name: table.column_names for name, table in tables_as_read.items()}
-        for name, source in sources.items():
-            self.warnings += _ambiguous_dates(source, tables_as_read[name], f"tables.{name}" if name else "source")
+        plain = {"": main.column_names} | {name: _as_read(table).column_names for name, table in config.tables.items()}
         joined = [f"{table.prefix}{column}" for name, table in config.tables.items() if table.is_joined
                   for column in plain[name]]  # fmt: skip
         source = self._source_names(config.source, "source", plain[""], joined)
@@ -381,18 +375,3 @@ def _as_read(source: TableSource) -> pa.Table:
     if hasattr(source, "target"):
         update |= {"target": None, "weight": None}
     return read_arrow(source.model_copy(update=update)).table
-
-
-def _ambiguous_dates(source: TableSource, table: pa.Table, section: str) -> Iterator[str]:
-    """Yield a warning for each column declared as datetime whose values match more than one format."""
-    found = dict(zip(table.column_names, table.columns, strict=True))
-    for name, column in source.declared.items():
-        if column.declared().kind == "datetime" and column.format is None and name in found:
-            values = found[name].unique().slice(0, MOST_DATES).to_pylist()
-            texts = [value for value in values if isinstance(value, str) and value.strip()]
-            formats = time_formats(texts)
-            if len(formats) > 1:
-                yield (
-                    f"{section}.schema.{name}: {texts[0]!r} is read as {formats[0]} but also matches {formats[1]}; "
-                    f"set the format: {{{name}: {{kind: datetime, format: '{formats[0]}'}}}}"
-                )

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import datetime
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -23,6 +22,7 @@ from gpupipe.io.row_sample import take_sample
 from gpupipe.io.settings import Source
 from gpupipe.io.source_reader import read_arrow
 from gpupipe.table.time_columns import is_text
+from gpupipe.units import is_time
 
 NAME = r"^\S{1,64}$"  # text with blanks is not an identifier
 FRACTION = r"^-?[0-9]*[.,][0-9]+([eE][+-]?[0-9]+)?$"
@@ -111,12 +111,4 @@ def _names_rows(column: pa.ChunkedArray) -> bool:
         return bool(pa.types.is_integer(column.type))
     if not pc.all(pc.match_substring_regex(column, NAME)).as_py():
         return False
-    return not pc.all(pc.match_substring_regex(column, FRACTION)).as_py() and not _is_time(column[0].as_py())
-
-
-def _is_time(text: str) -> bool:
-    try:
-        datetime.fromisoformat(text)
-    except ValueError:
-        return False
-    return not text.isdecimal()
+    return not pc.all(pc.match_substring_regex(column, FRACTION)).as_py() and not is_time(column[0].as_py())

@@ -185,7 +185,7 @@ def enforce_served(
     found = [each for each in served if each.column in arrow.column_names]
     if not found:
         return []
-    declared = {each.column: each.declared for each in found}
+    declared = {each.column: each.recorded for each in found}
     table = encode(arrow.select(list(declared)), backend.host, declared)
     return settle_served(find_violations(table, by_column(found), backend.host), label, fix)
 

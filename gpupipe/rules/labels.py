@@ -10,7 +10,7 @@ import numpy as np
 
 from gpupipe.table.cell_encoders import read_number
 from gpupipe.table.schema import BOOLEAN_WORDS
-from gpupipe.table.time_formats import FORMATS, micros
+from gpupipe.table.time_formats import formats_of
 
 WHOLE = ("int", "integer")
 EXACT = 2.0**53  # float64 represents all integers up to this one
@@ -59,8 +59,8 @@ def is_number(text: str) -> bool:
 
 
 def is_time(text: str) -> bool:
-    """Return whether a text matches a known time format."""
-    return any(micros(text, form) is not None for form in FORMATS)
+    """Return whether a text is a time in a known format."""
+    return bool(formats_of(text))
 
 
 def _word(text: str) -> str:

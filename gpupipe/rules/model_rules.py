@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from gpupipe.rules.settings import ColumnRules
@@ -25,6 +25,11 @@ class ServedRules:
     column: str
     declared: DeclaredColumn
     rules: ColumnRules
+
+    @property
+    def recorded(self) -> DeclaredColumn:
+        """The declaration for rows to predict, from which nothing is inferred."""
+        return replace(self.declared, is_recorded=True)
 
     def to_json(self) -> dict[str, Any]:
         """Return the record of the manifest."""

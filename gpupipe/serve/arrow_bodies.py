@@ -10,14 +10,15 @@ import struct
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from gpupipe.serve.bodies import Explanations, require_rows, rows_of
 from gpupipe.serve.coalescer import Columns
 from gpupipe.serve.explanations import explained_outputs
 from gpupipe.serve.problems import RequestProblem
 from gpupipe.serve.served_model import Output, ServedModel
+from gpupipe.table.time_columns import as_micros
 
 WORK_A_BATCH, WORK_A_ROW = 100, 10  # in levels: what a batch costs, and what a row may cost
 RECORD_BATCH = 3  # of the union MessageHeader in Arrow's Message.fbs
@@ -105,10 +106,9 @@ def _values(name: str, column: pa.ChunkedArray) -> list[Any]:
             "invalid_request",
             f"column {name!r}: expected numbers, booleans, strings, dates or times; found {str(kind)[:80]}",
         )
-    if pa.types.is_timestamp(kind):
-        # Floor, as the table reader does: Python's datetimes have microseconds.
-        column = pc.floor_temporal(column, unit="microsecond") if kind.unit == "ns" else column
-        column = column.cast(pa.timestamp("us", tz=kind.tz), safe=False)
+    if pa.types.is_timestamp(kind) or pa.types.is_date(kind):  # Python's do not reach as far
+        micros = as_micros(column)[0].cast(pa.int64()).to_pylist()
+        return [None if each is None else np.datetime64(each, "us") for each in micros]
     return column.to_pylist()  # type: ignore[no-any-return]
 
 

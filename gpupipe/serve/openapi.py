@@ -16,20 +16,14 @@ from gpupipe.serve.model_schema import describe_columns
 from gpupipe.serve.problems import CODES
 from gpupipe.serve.served_model import ServedModel
 from gpupipe.serve.settings import ServeSettings
-from gpupipe.table.schema import declare
+from gpupipe.table.schema import declare, expected_time
+from gpupipe.table.time_texts import is_strict, json_pattern, pattern_of
 from gpupipe.units import TICKS_PER_SECOND
 
 Json = dict[str, Any]
 
 ALWAYS = ("invalid_http", "read_timeout", "headers_too_large", "internal", "unavailable")
 OF_BODIES = ("not_json", "invalid_request", "too_large", "unsupported_type", "invalid_rows", "too_many_requests")
-DATE, TIME = r"\d{4}-(0[1-9]|1[0-2])-(0[1-9]|[12]\d|3[01])", r"([01]\d|2[0-3]):[0-5]\d:[0-5]\d"
-TIME_PATTERNS = {
-    "%Y-%m-%d": f"^{DATE}$",
-    "%Y-%m-%d %H:%M:%S": f"^{DATE} {TIME}$",
-    "%Y-%m-%dT%H:%M:%S": f"^{DATE}T{TIME}$",
-}
-ANY_TIME = f"^{DATE}([T ]{TIME})?$"
 OUTPUT_TYPES = {"text": "string", "boolean": "boolean", "integer": "integer", "number": "number"}
 
 
@@ -219,11 +213,11 @@ def _cell_schema(column: Json) -> Json:
     if kind == "boolean":
         return {"type": ["boolean", *null]}
     if kind == "datetime":
-        if time_format in TICKS_PER_SECOND:
-            return {"type": ["integer", *null], "description": f"Time since 1970-01-01 UTC in {time_format}"}
-        if time_format and time_format not in TIME_PATTERNS:
-            return {"type": ["string", *null], "description": f"Time in the format {time_format}"}
-        return {"type": ["string", *null], "pattern": TIME_PATTERNS.get(time_format, ANY_TIME)}
+        types = ["number"] if time_format in TICKS_PER_SECOND else ["string"]
+        types += ["integer"] if is_strict(time_format) and pattern_of(time_format).is_digits else []
+        pattern = json_pattern(time_format)
+        about: Json = {"description": f"Expected: {expected_time(time_format)}"}
+        return {"type": [*types, *null], **about, **({"pattern": pattern} if pattern else {})}
     cell: Json = {"type": ["string", *null]}
     if column["levels"]:
         cell["examples"] = column["levels"][:10]

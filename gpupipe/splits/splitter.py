@@ -23,7 +23,7 @@ class GroupTimeSplit:
     Parameters
     ----------
     time : str or array, shape (n_rows,)
-        Datetimes or numbers that order the rows: a column of the frame that is split, or values.
+        Datetimes, ISO 8601 texts or numbers that order the rows: a column of the frame that is split, or values.
     group : str or array, shape (n_rows,), optional
         Values that are kept together, in training or in test. Default: `groups` of `split`, if given.
     n_splits : int
@@ -139,10 +139,16 @@ def _as_series(column: Any, frame: Any) -> Any:
 
 def _as_numbers(times: Any) -> Array:
     """Return times as int64 microseconds since 1970-01-01 UTC, or numbers as float64."""
+    import numpy as np
     import pandas as pd
+
+    from gpupipe.table.frames import frame_to_arrow
+    from gpupipe.table.time_columns import as_times, write_times
 
     if pd.api.types.is_numeric_dtype(times):
         numbers: Array = times.to_numpy("float64", na_value=float("nan"))
         return numbers
-    found: Array = pd.to_datetime(times, utc=True).dt.tz_convert(None).to_numpy("datetime64[us]").astype("int64")
+    column = frame_to_arrow({"time": times}).column(0)
+    found = np.empty(len(column), np.int64)
+    write_times(as_times("time", column, None), found)
     return found

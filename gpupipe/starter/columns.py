@@ -20,10 +20,10 @@ from gpupipe.table.blocks import Table
 from gpupipe.table.encode import encode
 from gpupipe.table.number_texts import NumberFormat, guess_format
 from gpupipe.table.schema import declare
-from gpupipe.table.time_formats import time_formats, time_unit
+from gpupipe.table.time_formats import digit_format, time_formats, time_unit
 from gpupipe.units import MIB, is_number
 
-TIME_WORDS = re.compile(r"(^|_)(time|date|timestamp|ts|epoch|at|on|created|updated|when)(_|$)|timestamp|datetime")
+TIME_WORDS = re.compile(r"(^|_)(time|date|day|timestamp|ts|epoch|at|on|created|updated|when)(_|$)|timestamp|datetime")
 MAX_BYTES_TWICE = 256 * MIB  # larger files are not read a second time to count blanks
 
 
@@ -64,8 +64,8 @@ def _of_text(column: ColumnFacts) -> ColumnDeclaration | None:
         return None if numbers is None or is_selector else _of_numbers(column, numbers)
     reason = f"such as {texts[0]}"
     if len(formats) > 1:
-        reason += f"; all values also match {formats[1]}"
-    return ColumnDeclaration("datetime", reason, formats[0])
+        reason += f"; all values also match {' and '.join(formats[1:])}"
+    return ColumnDeclaration("datetime", reason, formats[0] or None)
 
 
 def _of_numbers(column: ColumnFacts, numbers: NumberFormat) -> ColumnDeclaration:
@@ -89,8 +89,10 @@ def _is_code(text: str) -> bool:
 def _of_integers(column: ColumnFacts) -> ColumnDeclaration | None:
     if column.holds != "integer" or not TIME_WORDS.search(column.name.lower()):
         return None
-    unit = time_unit(*column.range)
-    return None if unit is None else ColumnDeclaration("datetime", "time since 1970", unit)
+    if (unit := time_unit(*column.range)) is not None:
+        return ColumnDeclaration("datetime", "time since 1970", unit)
+    digits = digit_format(*column.range)
+    return ColumnDeclaration("datetime", "dates in digits", digits) if digits == "%Y%m%d" else None
 
 
 def count_blank_cells(source_table: SourceTable, names: Iterable[str]) -> dict[str, int]:

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from datetime import datetime
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -18,14 +16,16 @@ from gpupipe.table.level_text import normal_text
 from gpupipe.table.numeric_columns import parse_numbers
 from gpupipe.table.row_numbers import ROWS_SHOWN, CellsError, RowNumbers
 from gpupipe.table.schema import BOOLEAN_WORDS, Column
-from gpupipe.table.string_columns import as_dictionary, used_texts
-from gpupipe.table.time_columns import is_text
-from gpupipe.table.time_formats import guess_format, micros
-from gpupipe.units import epoch_us
+from gpupipe.table.string_columns import as_dictionary
+from gpupipe.table.time_columns import is_number, is_text, parsed_texts
+from gpupipe.table.time_formats import describe_readings
+from gpupipe.table.time_texts import is_pattern, reader_of
 
 VALUES_SHOWN, COLUMNS_SHOWN = 5, 8
+READABLE = 100  # characters of a text whose possible formats are shown
 
 ParseNumbers = Callable[[pa.Array], pa.Array]
+ParseTexts = Callable[[pa.Array], tuple[pa.Array, pa.Array]]  # to values, and whether each text could be read
 Mask = npt.NDArray[np.bool_]
 
 
@@ -53,21 +53,22 @@ def check_cells(column: Column, values: pa.ChunkedArray, numbers: ParseNumbers =
     column : Column
         The expected column.
     values : pyarrow.ChunkedArray
-        Only text, and numbers as booleans, can have invalid cells; other types are uniform.
+        Only text, and numbers as booleans or times in digits, can have invalid cells; other types are uniform.
     numbers : callable
         Returns texts as float64, null for a text that is not a number.
     """
-    is_flags = column.kind == "boolean" and not pa.types.is_boolean(values.type)
-    if column.kind not in PARSERS or not (is_text(values.type) or is_flags):
+    has_codes = column.kind == "boolean" and not pa.types.is_boolean(values.type)
+    has_codes |= column.kind == "datetime" and is_number(values.type) and is_pattern(column.time_format)
+    if column.kind not in PARSERS or not (is_text(values.type) or has_codes):
         return None
     coded = as_dictionary(values)
-    parse = PARSERS[column.kind](column, coded, numbers)
+    parse = PARSERS[column.kind](column, numbers)
     chunks, masks, any_bad = [], [], False
     for chunk in coded.chunks:
         trimmed = pc.utf8_trim_whitespace(chunk.dictionary.cast(pa.string()))
         texts = pc.if_else(pc.equal(trimmed, ""), pa.scalar(None, pa.string()), trimmed)
-        parsed = parse(texts)
-        wrong = pc.and_(pc.is_valid(texts), pc.is_null(parsed))
+        parsed, is_read = parse(texts)
+        wrong = pc.and_(pc.is_valid(texts), pc.invert(is_read))
         mask = pc.fill_null(wrong.take(chunk.indices), False).to_numpy(zero_copy_only=False)
         any_bad = any_bad or bool(mask.any())
         chunks.append(parsed.take(chunk.indices))
@@ -99,7 +100,11 @@ def refuse_served(wrong: Sequence[tuple[Column, pa.ChunkedArray]], error: Schema
     for column, values in wrong[:COLUMNS_SHOWN]:
         checked = check_cells(column, values)
         if checked is not None:
-            lines.append(describe_bad_cells(f"expected {column.expected}", column.source, values, checked.bad))
+            line = describe_bad_cells(f"expected {column.expected}", column.source, values, checked.bad)
+            if column.kind == "datetime" and not column.time_format:
+                readings = describe_readings(str(values[int(np.flatnonzero(checked.bad)[0])].as_py())[:READABLE])
+                line += f"; {readings}" if readings else ""
+            lines.append(line)
         elif pa.types.is_nested(values.type):
             return error
         else:
@@ -118,39 +123,34 @@ def _type_name(kind: pa.DataType) -> str:
     return "times" if pa.types.is_timestamp(kind) or pa.types.is_date(kind) else f"{kind} values"
 
 
-def _number_parser(column: Column, coded: pa.ChunkedArray, numbers: ParseNumbers) -> ParseNumbers:
-    return numbers
+def _number_parser(column: Column, numbers: ParseNumbers) -> ParseTexts:
+    def parse(texts: pa.Array) -> tuple[pa.Array, pa.Array]:
+        found = numbers(texts)
+        return found, pc.is_valid(found)
+
+    return parse
 
 
-def _boolean_parser(column: Column, coded: pa.ChunkedArray, numbers: ParseNumbers) -> ParseNumbers:
-    def parse(texts: pa.Array) -> pa.Array:
+def _boolean_parser(column: Column, numbers: ParseNumbers) -> ParseTexts:
+    def parse(texts: pa.Array) -> tuple[pa.Array, pa.Array]:
         flags = [None if text is None else BOOLEAN_WORDS.get(normal_text(text).lower()) for text in texts.to_pylist()]
-        return pa.array([None if flag is None else bool(flag) for flag in flags], pa.bool_())
+        found = pa.array([None if flag is None else bool(flag) for flag in flags], pa.bool_())
+        return found, pc.is_valid(found)
 
     return parse
 
 
-def _time_parser(column: Column, coded: pa.ChunkedArray, numbers: ParseNumbers) -> ParseNumbers:
-    """Return a parser of times, for the frozen format, else for a common format of all texts, else for ISO 8601."""
-    form = column.time_format or guess_format({text for text in used_texts(coded) if text.strip()})
-    read = (lambda text: micros(text, form)) if form else _iso_micros
+def _time_parser(column: Column, numbers: ParseNumbers) -> ParseTexts:
+    read = reader_of(column.time_format)
 
-    def parse(texts: pa.Array) -> pa.Array:
-        found = [None if text is None else read(text) for text in texts.to_pylist()]
-        return pa.array(found, pa.int64()).cast(pa.timestamp("us"))
+    def parse(texts: pa.Array) -> tuple[pa.Array, pa.Array]:
+        is_read = pa.array([text is not None and read(text) is not None for text in texts.to_pylist()], pa.bool_())
+        return parsed_texts(texts, read), is_read
 
     return parse
 
 
-def _iso_micros(text: str) -> int | None:
-    try:
-        stamp = datetime.fromisoformat(text)
-    except ValueError:
-        return None
-    return epoch_us(stamp)
-
-
-PARSERS: dict[str, Callable[[Column, pa.ChunkedArray, ParseNumbers], Any]] = {
+PARSERS: dict[str, Callable[[Column, ParseNumbers], ParseTexts]] = {
     "numeric": _number_parser,
     "boolean": _boolean_parser,
     "datetime": _time_parser,

@@ -11,7 +11,7 @@ import math
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
-from datetime import UTC, date, datetime, timedelta, timezone
+from datetime import date, datetime
 from functools import lru_cache
 from typing import Any
 
@@ -26,22 +26,12 @@ from gpupipe.table.level_text import (
     normal_text,
 )
 from gpupipe.table.schema import BOOLEAN_WORDS, FIRST_LEVEL, LARGEST, NAT, NULL, UNSEEN, Column
-from gpupipe.table.time_formats import guess_format, micros
+from gpupipe.table.temporal_objects import numpy_us
+from gpupipe.table.time_formats import describe_readings
+from gpupipe.table.time_texts import of_ticks, reader_of
 from gpupipe.units import DAY_US, TICKS_PER_SECOND, epoch_us
 
 EXACT = 2**53  # float64 represents all integers up to this one
-_TIME = r"(?:[01]\d|2[0-3]):[0-5]\d:[0-5]\d"  # Python 3.14 reads 24:00 too
-_ZONE = r"(?:Z|[+-][0-5]\d:[0-5]\d)"  # `fromisoformat` reads 75 minutes too
-# Texts in these formats are read by `datetime.fromisoformat` as by `strptime`, in a twentieth of the time. Without a
-# format, each is also the first of `FORMATS` that such a text matches.
-ISO_FORMATS = {
-    "%Y-%m-%d": r"\d{4}-\d\d-\d\d",
-    "%Y-%m-%d %H:%M:%S": rf"\d{{4}}-\d\d-\d\d {_TIME}",
-    "%Y-%m-%dT%H:%M:%S": rf"\d{{4}}-\d\d-\d\dT{_TIME}",
-    "%Y-%m-%dT%H:%M:%S.%f": rf"\d{{4}}-\d\d-\d\dT{_TIME}\.\d{{1,6}}",
-    "%Y-%m-%dT%H:%M:%S%z": rf"\d{{4}}-\d\d-\d\dT{_TIME}{_ZONE}",
-    "%Y-%m-%dT%H:%M:%S.%f%z": rf"\d{{4}}-\d\d-\d\dT{_TIME}\.\d{{1,6}}{_ZONE}",
-}
 _NAN = re.compile(r"[-+]?nan\(\w*\)", re.ASCII | re.IGNORECASE)  # read by Arrow, not by Python
 _EPOCH_DAY = date(1970, 1, 1).toordinal()
 
@@ -205,39 +195,38 @@ class TimeEncoder(CellEncoder):
 
     def __init__(self, column: Column, by_table: EncodeByTable) -> None:
         super().__init__(column, by_table)
-        patterns = (
-            list(ISO_FORMATS.values()) if not column.time_format else [ISO_FORMATS.get(column.time_format, "(?!)")]
-        )
-        self._is_iso = re.compile("|".join(f"(?:{pattern})" for pattern in patterns), re.ASCII).fullmatch
-        self._per_second = TICKS_PER_SECOND.get(column.time_format or "")
+        self._read = reader_of(column.time_format)
+        self._unit = column.time_format if column.time_format in TICKS_PER_SECOND else None
 
     def of_text(self, text: str) -> int:
-        """Return the time written in a text, in the format of the column or else a common one."""
-        if self._is_iso(text):
-            try:
-                return epoch_us(datetime.fromisoformat(text))
-            except ValueError:  # such as February 30, which strptime refuses too
-                raise UnfitCell from None
-        time_format = self.column.time_format or guess_format({text})
-        found = None if time_format is None else micros(text, time_format)
+        """Return the time written in a text, in the format of the column, else in ISO 8601."""
+        found = self._read(text)
         if found is None:
-            raise UnfitCell
+            raise UnfitCell(*self._readings(text))
         return found
 
     def of_value(self, value: Any) -> int:
-        """Return a datetime (without a zone: UTC), a date, or a number in the unit of the column."""
+        """Return a datetime (without a zone: UTC), a date, or a number in the unit or format of the column."""
         kind = type(value)
-        if kind is datetime and _has_plain_zone(value):
+        if kind is datetime:
             return epoch_us(value)
         if kind is date:
             return int(value.toordinal() - _EPOCH_DAY) * DAY_US
-        if kind is int and self._per_second:
-            return _of_ticks(value, self._per_second)
-        if kind is float:
-            return NAT if value != value else _of_fraction(value, self._per_second)
-        if kind is int or kind is bool:
+        if kind is np.datetime64:
+            return numpy_us(value)
+        if kind is float or (kind is int and -(2**63) <= value < 2**63):
+            if self._unit:
+                return of_ticks(value, self._unit)
+            if value != value:
+                return self.null
+            return self.of_text(f"{value:.0f}" if float(value).is_integer() else repr(value))
+        if kind is bool:
             raise UnfitCell
         return int(self.by_table(self.column, value))
+
+    def _readings(self, text: str) -> tuple[str, ...]:
+        readings = "" if self.column.time_format or len(text) > LONGEST_CACHED else describe_readings(text)
+        return (f"{self.column.expected}: {readings}",) if readings else ()
 
 
 ENCODERS: Mapping[str, type[CellEncoder]] = {
@@ -271,25 +260,3 @@ def _require_utf8(text: str) -> None:
 def _unseen(text: str) -> int:
     _require_utf8(text)
     return UNSEEN
-
-
-def _has_plain_zone(moment: datetime) -> bool:
-    """Return whether the zone of a datetime is unknown, UTC or an offset of whole minutes; tables refuse seconds."""
-    zone = moment.tzinfo
-    if zone is None or zone is UTC:
-        return True
-    return type(zone) is timezone and zone.utcoffset(None) % timedelta(minutes=1) == timedelta(0)
-
-
-def _of_fraction(value: float, per_second: int | None) -> int:
-    found = value * (1e6 / per_second) if per_second else math.inf
-    if not -(2.0**63) <= found < 2.0**63:
-        raise UnfitCell
-    return round(found)
-
-
-def _of_ticks(value: int, per_second: int) -> int:
-    found = value * 1_000_000 // per_second if value >= 0 else -(-value * 1_000_000 // per_second)  # towards zero
-    if not (-(2**63) <= found < 2**63 and -(2**63) <= value < 2**63):
-        raise UnfitCell
-    return found

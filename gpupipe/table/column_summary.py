@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from copy import copy
 from typing import Any
 
@@ -14,12 +15,14 @@ from gpupipe.table.blocks import code_storage
 from gpupipe.table.numeric_columns import as_numbers, storage_of
 from gpupipe.table.schema import FIRST_LEVEL, Column, DeclaredColumn
 from gpupipe.table.string_columns import as_dictionary, sort_levels, used_texts
-from gpupipe.table.time_columns import is_text, unknown_format
-from gpupipe.table.time_formats import FORMATS, micros
+from gpupipe.table.time_columns import as_times, format_of, is_number, is_text
+from gpupipe.table.time_formats import common_formats
+from gpupipe.units import TICKS_PER_SECOND
 
 BOOLEAN_LEVELS = ("false", "true")
 FEW_LEVELS = 50  # up to this many distinct strings are always categories
 FIRST_ROWS = 4096
+SOME_TEXTS = 200  # of times, for messages
 FEW_TEXTS = 4096  # fewer texts are not deduplicated, because files are often small and many
 TEXTS = pa.large_string()  # the levels of many chunks may exceed 2 GiB
 
@@ -43,7 +46,9 @@ class ColumnSummary:
         self.kind: Any = declared.kind if declared else kind_of(kind)
         self.dtype = str(kind.value_type if pa.types.is_dictionary(kind) else kind)
         self.nullable, self.storage = False, ""
-        self.formats, self.has_texts = list(FORMATS), False
+        self.formats: Sequence[str] | None = None  # those that all texts of a datetime column have, None without texts
+        self.some_texts: list[str] = []
+        self.has_times = self.has_beyond = False  # whether numbers of a unit are times, and too large ones
         self.used, self.unused = DistinctTexts(), DistinctTexts()
 
     def add(self, values: pa.ChunkedArray) -> None:
@@ -52,8 +57,8 @@ class ColumnSummary:
             self.add_numbers(values)
             return
         self.nullable = self.nullable or has_nulls(values, self.kind)
-        if self.kind == "datetime" and is_text(values.type) and not (self.declared and self.declared.time_format):
-            self._add_times({value for value in used_texts(as_dictionary(values)) if value.strip()})
+        if self.kind == "datetime":
+            self._add_times(values)
         elif self.kind == "categorical":
             self._add_levels(as_dictionary(values))
 
@@ -75,14 +80,11 @@ class ColumnSummary:
         """
         self.nullable |= other.nullable
         self.storage = max(self.storage, other.storage)
-        self.has_texts |= other.has_texts
-        self.formats = [form for form in self.formats if form in other.formats]
-        if not self.formats:
-            raise SchemaError(
-                f"column {self.name!r} contains times in several formats",
-                fix=f"use one format, or declare the column as text: schema: {{{self.name}: text}}",
-                names=[self.name],
-            )
+        self.has_times |= other.has_times
+        self.has_beyond |= other.has_beyond
+        if other.formats is not None:
+            known = other.formats if self.formats is None else self.formats
+            self._set_formats([form for form in known if form in other.formats], other.some_texts)
         if other.kind != self.kind:
             self._is_text()  # one of them already has too many levels
         elif self.kind == "categorical":
@@ -90,11 +92,22 @@ class ColumnSummary:
             self.unused.add(other.unused.distinct())
             self._require_few_levels()
 
-    def _add_times(self, texts: set[str]) -> None:
-        self.has_texts |= bool(texts)
-        self.formats = [form for form in self.formats if all(micros(text, form) is not None for text in texts)]
-        if not self.formats:
-            raise unknown_format(self.name, texts)
+    def _add_times(self, values: pa.ChunkedArray) -> None:
+        if self.declared and self.declared.is_recorded:
+            return
+        stated = self.declared.time_format if self.declared else None
+        if stated in TICKS_PER_SECOND and is_number(values.type):
+            n_times = len(values) - as_times(self.name, values, stated).null_count
+            self.has_times |= n_times > 0
+            self.has_beyond |= n_times < len(values) - values.null_count
+        elif stated is None and is_text(values.type):
+            texts = [value for value in used_texts(as_dictionary(values)) if value.strip()]
+            self._set_formats(common_formats(texts, self.formats), texts)
+
+    def _set_formats(self, formats: Sequence[str] | None, texts: list[str]) -> None:
+        self.formats, self.some_texts = formats, [*self.some_texts, *texts][:SOME_TEXTS]
+        if formats is not None and not formats:
+            format_of(self.name, formats, self.some_texts)
 
     def _add_levels(self, coded: pa.ChunkedArray) -> None:
         for chunk in coded.chunks:
@@ -128,7 +141,14 @@ class ColumnSummary:
             return Column(self.name, "numeric", self.dtype, self.nullable, self.storage)
         if self.kind == "datetime":
             stated = self.declared.time_format if self.declared else None
-            time_format = stated or (self.formats[0] if self.has_texts else None)
+            if self.has_beyond and not self.has_times:
+                raise SchemaError(
+                    f"no number in column {self.name!r} is a time in {stated!r}: the years would be before -290308 or "
+                    "after 294246",
+                    fix="correct the unit, or the data",
+                    names=[self.name],
+                )
+            time_format = stated or format_of(self.name, self.formats, self.some_texts)
             return Column(self.name, "datetime", self.dtype, self.nullable, "int64", time_format=time_format)
         if self.kind == "boolean":
             return Column(self.name, "boolean", self.dtype, self.nullable, "int8", BOOLEAN_LEVELS, has_normal_form=True)

@@ -11,6 +11,7 @@ import pyarrow as pa
 from gpupipe.errors import DataError, SchemaError
 from gpupipe.table.encode import require, require_distinct
 from gpupipe.table.level_text import canonical_text
+from gpupipe.table.temporal_objects import uniform_times, with_uniform_times
 
 EXPECTED = "a pandas.DataFrame, a frame of polars, cuDF or DuckDB, a pyarrow.Table, or a dict of columns"
 EXPECTED_ROWS = (
@@ -158,9 +159,7 @@ def _as_columns(values: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def _single(value: Any) -> Any:
-    """Return one value in a form that Arrow accepts: NumPy times become datetimes in microseconds."""
-    if isinstance(value, np.datetime64):
-        return value.astype("datetime64[us]").item()
+    """Return one value in a form that Arrow accepts."""
     return value.item() if isinstance(value, np.ndarray) else value
 
 
@@ -195,7 +194,7 @@ def _converted(data: Any) -> pa.Table:
     if isinstance(data, pa.RecordBatchReader):
         return data.read_all()
     if _is_pandas(data):
-        named = data.rename(columns=str)
+        named = with_uniform_times(data.rename(columns=str))
         require_distinct(list(named.columns))  # pyarrow renames duplicates silently
         try:
             return pa.Table.from_pandas(named, preserve_index=False)
@@ -222,6 +221,7 @@ def _array(name: str, values: Iterable[Any]) -> Any:
         if hasattr(values, "to_arrow"):  # a polars or cuDF Series
             return values.to_arrow()
         values = values.get() if hasattr(values, "__cuda_array_interface__") and hasattr(values, "get") else values
+        values = uniform_times(values)
         return pa.array(values, from_pandas=True)
     except (pa.ArrowException, OverflowError, TypeError, ValueError) as error:
         if (texts := _texts_of_several_types(values)) is not None:

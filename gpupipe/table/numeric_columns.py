@@ -11,6 +11,7 @@ import pyarrow.compute as pc
 
 from gpupipe.table.schema import LARGEST
 from gpupipe.table.string_columns import ROWS_AT_ONCE, as_dictionary, refuse, used_texts
+from gpupipe.table.time_columns import as_micros
 
 EXACT_IN_FLOAT32 = 2**24  # every integer up to this is exact in float32
 SMALL = (pa.int8(), pa.int16(), pa.uint8(), pa.uint16(), pa.float16(), pa.float32(), pa.bool_(), pa.null())
@@ -46,7 +47,7 @@ def as_numbers(name: str, column: pa.ChunkedArray) -> pa.ChunkedArray:
         micros = column.cast(pa.duration("us") if pa.types.is_duration(kind) else pa.time64("us"), safe=False)
         return pc.divide(micros.cast(pa.int64()).cast(pa.float64(), safe=False), 1e6)
     if pa.types.is_temporal(kind):
-        return column.cast(pa.timestamp("us"), safe=False).cast(pa.int64())
+        return as_micros(column)[0].cast(pa.int64())
     return _parse(name, as_dictionary(column))
 
 

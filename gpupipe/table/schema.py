@@ -8,6 +8,7 @@ from functools import cached_property
 from typing import Any, Literal, get_args
 
 from gpupipe.errors import SchemaError, did_you_mean
+from gpupipe.units import ISO_EXAMPLE, TICKS_PER_SECOND
 from gpupipe_kernels.program.opcodes import NAT as NAT  # a missing time, as in `gpupipe_kernels`
 
 Kind = Literal["numeric", "boolean", "categorical", "datetime", "text"]
@@ -32,6 +33,13 @@ NULL_VALUES = (
 BOOLEAN_WORDS = {"false": 0, "no": 0, "n": 0, "f": 0, "0": 0, "true": 1, "yes": 1, "y": 1, "t": 1, "1": 1}
 
 
+def expected_time(time_format: str | None) -> str:
+    """Return the description of a valid time, for messages."""
+    if time_format in TICKS_PER_SECOND:
+        return f"a number of {time_format} since 1970-01-01 UTC"
+    return f"a time in the format {time_format!r}" if time_format else f"an ISO 8601 time such as {ISO_EXAMPLE}"
+
+
 @dataclass(frozen=True)
 class Column:
     """One column of a table.
@@ -51,7 +59,8 @@ class Column:
     levels : tuple of str, optional
         Categorical and boolean columns only: the level of code ``FIRST_LEVEL + i`` is ``levels[i]``.
     time_format : str, optional
-        Format of a datetime column read from text (a ``strptime`` pattern) or from numbers (a unit such as ``"s"``).
+        Format of a datetime column: of texts and integers (a ``strptime`` pattern) or of numbers (a unit such as
+        ``"s"``). None: texts are ISO 8601. See `gpupipe.table.time_texts`.
     hash_of : str, optional
         The column whose levels are hashed into this one, which has no vocabulary: code ``FIRST_LEVEL + h`` is bucket h.
     n_buckets : int
@@ -93,7 +102,7 @@ class Column:
     def expected(self) -> str:
         """Description of a valid cell, for messages."""
         if self.kind == "datetime":
-            return f"a time in the format {self.time_format!r}" if self.time_format else "a time"
+            return expected_time(self.time_format)
         return {"numeric": "a number", "boolean": "a boolean (true/false, yes/no, 1/0)"}.get(self.kind, "a text")
 
     @property
@@ -167,11 +176,21 @@ class Schema:
 
 @dataclass(frozen=True)
 class DeclaredColumn:
-    """A column's declaration in ``schema:``: its kind and, if relevant, its storage or time format."""
+    """A column's declaration in ``schema:``: its kind and, if relevant, its storage or time format.
+
+    Attributes
+    ----------
+    kind : Kind
+    storage : str, optional
+    time_format : str, optional
+    is_recorded : bool
+        Whether a model has recorded it, so that no time format is inferred: None is ISO 8601.
+    """
 
     kind: Kind
     storage: str | None = None
     time_format: str | None = None
+    is_recorded: bool = False
 
 
 DECLARATIONS: dict[str, DeclaredColumn] = {

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
@@ -10,21 +12,44 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from gpupipe.errors import SchemaError
-from gpupipe.table.schema import NAT
+from gpupipe.table.schema import NAT, expected_time
 from gpupipe.table.string_columns import as_dictionary, refuse, used_texts
-from gpupipe.table.time_formats import declare_texts, guess_format, micros
+from gpupipe.table.time_formats import ISO, declaration, declare_numbers, declare_texts, describe_readings
+from gpupipe.table.time_texts import ReadTime, is_pattern, reader_of
+from gpupipe.units import TICKS_PER_SECOND
 
 MICROS = pa.timestamp("us")
-UNITS = {
-    "s": (1_000_000, 1),
-    "ms": (1_000, 1),
-    "us": (1, 1),
-    "ns": (1, 1_000),
-}  # factor and divisor to get microseconds
+
+
+def as_micros(column: pa.ChunkedArray) -> tuple[pa.ChunkedArray, int]:
+    """Return a column of time stamps or dates as ``timestamp[us]`` in UTC, and how many times it cannot hold.
+
+    These times, outside the years -290308 to 294246, become null. Nanoseconds are rounded down.
+    """
+    if pa.types.is_date(column.type):
+        column = column.cast(pa.timestamp("s" if pa.types.is_date32(column.type) else "ms"))
+    unit, ticks = column.type.unit, _view(column, pa.int64())
+    per_tick = 1_000_000 // TICKS_PER_SECOND[unit]
+    if unit == "ns":
+        found = pc.divide(ticks, 1_000)  # towards zero
+        is_above = pc.greater(pc.multiply(found, 1_000), ticks)
+        return _view(pc.subtract(found, is_above.cast(pa.int64())), MICROS), 0
+    bounds = pc.min_max(ticks).as_py()
+    limit = (2**63 - 1) // per_tick
+    n_beyond = 0
+    if bounds["min"] is not None and not -limit <= bounds["min"] <= bounds["max"] <= limit:
+        fits = pc.and_(pc.less_equal(ticks, limit), pc.greater_equal(ticks, -limit))
+        ticks = pc.if_else(fits, ticks, pa.scalar(None, pa.int64()))
+        n_beyond = ticks.null_count - column.null_count
+    return _view(ticks if per_tick == 1 else pc.multiply(ticks, per_tick), MICROS), n_beyond
+
+
+def _view(column: pa.ChunkedArray, kind: pa.DataType) -> Any:
+    return pa.chunked_array([chunk.view(kind) for chunk in column.chunks], kind)
 
 
 def as_times(name: str, column: pa.ChunkedArray, time_format: str | None) -> pa.ChunkedArray:
-    """Return `column` as Arrow ``timestamp[us]``.
+    """Return `column` as Arrow ``timestamp[us]``; times that it cannot hold are null.
 
     Parameters
     ----------
@@ -33,81 +58,104 @@ def as_times(name: str, column: pa.ChunkedArray, time_format: str | None) -> pa.
     column : pyarrow.ChunkedArray
         Time stamps, dates, text, or numbers.
     time_format : str, optional
-        A ``strptime`` pattern for text, or a unit (``s``, ``ms``, ``us``, ``ns``) for numbers.
+        A ``strptime`` pattern for text and integers, or a unit (``s``, ``ms``, ``us``, ``ns``) for numbers. By default,
+        texts are ISO 8601.
 
     Raises
     ------
     SchemaError
-        If a text is not a time, or numbers have no unit.
+        If a text is not a time, or numbers have no unit and no format.
     """
     kind = column.type
-    if pa.types.is_timestamp(kind):
-        return column.cast(pa.timestamp("us", kind.tz), safe=False).cast(MICROS)
-    if pa.types.is_date(kind):
-        return column.cast(MICROS, safe=False)
+    if pa.types.is_timestamp(kind) or pa.types.is_date(kind):
+        return as_micros(column)[0]
     if pa.types.is_null(kind):
         return column.cast(MICROS)
-    if pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind):
+    if is_number(kind) and not is_pattern(time_format):
         return _from_numbers(name, column, time_format)
-    return _parse(name, as_dictionary(column), time_format)
-
-
-def _from_numbers(name: str, column: pa.ChunkedArray, unit: str | None) -> pa.ChunkedArray:
-    if unit not in UNITS:
-        raise SchemaError(
-            f"expected a unit for the times in column {name!r}, which contains numbers",
-            fix=f"declare schema: {{{name}: {{kind: datetime, format: s}}}}, with one of {', '.join(UNITS)}",
-            names=[name],
-        )
-    times, by = UNITS[unit]
-    try:
-        if pa.types.is_integer(column.type):
-            micros = pc.divide(pc.multiply_checked(column.cast(pa.int64()), times), by)
-        else:
-            exact = pc.round(pc.multiply(column.cast(pa.float64()), times / by))
-            micros = pc.if_else(pc.is_nan(exact), pa.scalar(None, pa.float64()), exact).cast(pa.int64())
-    except pa.ArrowInvalid as error:
-        raise SchemaError(
-            f"cannot convert the numbers in column {name!r} to times in {unit!r}: {error}",
-            fix="correct the unit, or the data",
-            names=[name],
-        ) from None
-    return micros.cast(MICROS)
-
-
-def _parse(name: str, column: pa.ChunkedArray, time_format: str | None) -> pa.ChunkedArray:
-    values = {v for v in used_texts(column) if v.strip()}
-    time_format = time_format or guess_format(values) or ("" if not values else None)
-    if time_format is None:
-        raise unknown_format(name, values)
-    parsed = {v: micros(v, time_format) for v in values}
-    bad = sorted(v for v, t in parsed.items() if t is None)
+    coded = as_dictionary(column)
+    read = reader_of(time_format)
+    bad = sorted(text for text in used_texts(coded) if text.strip() and read(text) is None)
     if bad:
-        raise refuse(name, column, bad, f"a time in the format {time_format!r}")
-    chunks = [
-        pa.array([parsed.get(v) if v is not None else None for v in chunk.dictionary.to_pylist()], pa.int64())
-        .take(chunk.indices)
-        .cast(MICROS)
-        for chunk in column.chunks
-    ]
+        error = refuse(name, coded, bad, expected_time(time_format))
+        if not time_format and (readings := describe_readings(bad[0])):
+            error.fix = f"write the times in ISO 8601, or {declare_texts(name, bad[:1])} ({readings})"
+        raise error
+    chunks = [parsed_texts(chunk.dictionary, read).take(chunk.indices) for chunk in coded.chunks]
     return pa.chunked_array(chunks, MICROS)
 
 
-def unknown_format(name: str, values: set[str]) -> SchemaError:
-    """Return the error for a text column that matches no known time format."""
-    return SchemaError(
-        f"no known time format matches all values of column {name!r}; found {sorted(values)[:3]}",
-        fix=declare_texts(name, sorted(values))
-        or f"declare the format, such as source.schema: {{{name}: {{kind: datetime, format: '%d.%m.%Y %H:%M'}}}}",
+def parsed_texts(texts: pa.Array, read: ReadTime) -> pa.Array:
+    """Return texts as ``timestamp[us]``: null for blanks, for texts that cannot be read, and for times out of range."""
+    found = [None if text is None or not text.strip() else read(text) for text in texts.to_pylist()]
+    return pa.array([None if each == NAT else each for each in found], pa.int64()).view(MICROS)
+
+
+def is_number(kind: pa.DataType) -> bool:
+    """Return whether an Arrow type is a number, and not a boolean."""
+    return bool(pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind))
+
+
+def _from_numbers(name: str, column: pa.ChunkedArray, unit: str | None) -> pa.ChunkedArray:
+    if unit is not None:
+        return _of_unit(column, TICKS_PER_SECOND[unit])
+    if column.null_count == len(column) or pc.all(pc.is_null(column, nan_is_null=True)).as_py():
+        return pa.chunked_array([pa.nulls(len(column), MICROS)])  # a parser of files gives blanks this type
+    bounds = pc.min_max(column).as_py()
+    raise SchemaError(
+        f"expected a unit for the times in column {name!r}, which contains numbers, or a format of their digits",
+        fix=declare_numbers(name, bounds["min"], bounds["max"]),
         names=[name],
     )
 
 
-def infer_format(column: pa.ChunkedArray) -> str | None:
-    """Return the time format of a text column; it is frozen for later tables."""
-    if not is_text(column.type):
+def _of_unit(column: pa.ChunkedArray, per_second: int) -> pa.ChunkedArray:
+    """Return numbers in a unit as times; null if int64 cannot hold them. `of_number` is the rule of a single one."""
+    if not pa.types.is_floating(column.type):
+        with suppress(pa.ArrowInvalid):  # fractions of decimals, and integers that float64 holds
+            return as_micros(_view(column.cast(pa.int64()), pa.timestamp(_UNITS[per_second])))[0]
+    exact = pc.round(pc.multiply(column.cast(pa.float64(), safe=False), 1e6 / per_second))
+    fits = pc.and_(pc.less(exact, 2.0**63), pc.greater(exact, -(2.0**63)))  # false for NaN
+    return _view(pc.if_else(fits, exact, pa.scalar(None, pa.float64())).cast(pa.int64()), MICROS)
+
+
+_UNITS = {per_second: unit for unit, per_second in TICKS_PER_SECOND.items()}
+
+
+def format_of(name: str, formats: Sequence[str] | None, texts: Sequence[str]) -> str | None:
+    """Return the format of the texts of a column, None for ISO 8601.
+
+    Parameters
+    ----------
+    name : str
+    formats : sequence of str, optional
+        The formats that every text has; None if there are no texts.
+    texts : sequence of str
+        Some of the texts.
+
+    Raises
+    ------
+    SchemaError
+        If no format fits all texts, or several, which give them different meanings.
+    """
+    if formats is None or ISO in formats:
         return None
-    return guess_format({v for v in used_texts(as_dictionary(column)) if v.strip()})
+    if len(formats) == 1:
+        return formats[0]
+    if formats:
+        shown = max(texts, key=lambda text: len({reader_of(each)(text) for each in formats}))
+        raise SchemaError(
+            f"the texts of column {name!r} fit several time formats: {describe_readings(shown)}",
+            fix=f"state which one it is: {declaration(name, formats[0])}, or {formats[1]!r}",
+            names=[name],
+        )
+    shown = ", ".join(map(repr, texts[:3]))
+    example = f"declare the format, such as source.schema: {{{name}: {{kind: datetime, format: '%d.%m.%Y %H:%M'}}}}"
+    raise SchemaError(
+        f"no known time format matches all values of column {name!r}; found {shown}",
+        fix=declare_texts(name, texts) or example,
+        names=[name],
+    )
 
 
 def is_text(kind: pa.DataType) -> bool:

@@ -230,13 +230,13 @@ def test_an_error_of_the_run_has_its_line_too(folder: Path) -> None:
     assert str(caught.value).splitlines()[1] == f"  where: {where}"
 
 
-def test_a_date_that_can_be_read_two_ways_is_a_warning(folder: Path) -> None:
+def test_a_date_that_can_be_read_two_ways_is_refused(folder: Path) -> None:
     dates = [f"0{1 + i % 9}/1{i % 3}/2011" for i in range(9)]
     rows = "\n".join(f"{date},{i},{'yes' if i % 2 else 'no'}" for i, date in enumerate(dates * 4))
     (folder / "people.csv").write_text(f"day,age,left\n{rows}")
     source = "source: {path: people.csv, target: left, schema: {day: %s}}\n" + MODELS
-    (warning,) = checked(folder, source % "datetime").warnings
-    assert warning.startswith("source.schema.day: '01/10/2011' is read as %m/%d/%Y but also matches %d/%m/%Y; set the")
+    (mistake,) = mistakes(folder, source % "datetime", SchemaError)
+    assert "'01/10/2011' is 10 January 2011 as '%m/%d/%Y' or 1 October 2011 as '%d/%m/%Y'" in mistake
     assert checked(folder, source % "{kind: datetime, format: '%d/%m/%Y'}").warnings == ()
 
 

@@ -133,6 +133,27 @@ def test_the_documents_describe_the_model(client: AppClient, rows: Rows) -> None
     assert columns["age"]["training"]["low"] >= 18 and not columns["age"]["nullable"]
 
 
+@pytest.mark.parametrize(
+    ("text", "is_read"),
+    [
+        ("2024-02-01T05:06:07Z", True),
+        ("2024-02-01T05:06+03", True),
+        (" 2024-02-01 05:06:07,25 ", True),
+        ("20240201T050607.123456789-0330", True),
+        ("20240201", False),
+        ("03/06/2024", False),
+        ("2024-02-01T24:00", False),
+        ("2024-2-1", False),
+    ],
+)
+def test_the_pattern_of_a_time_takes_what_the_server_reads(
+    client: AppClient, rows: Rows, text: str, is_read: bool
+) -> None:
+    validator = jsonschema.Draft202012Validator(client("/openapi.json").json["components"]["schemas"]["Row"])
+    row = {**rows[2], "joined": text}
+    assert validator.is_valid(row) == (client("/predict", row).status == 200) == is_read
+
+
 def test_metrics_count_rows_errors_and_unseen_levels(run_folder: Path, rows: Rows) -> None:
     with AppClient(run_folder) as client:
         client("/predict", rows[:2])

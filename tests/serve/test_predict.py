@@ -58,6 +58,25 @@ def test_an_arrow_stream_is_answered_with_the_table_of_the_batch_path(
     assert pa.ipc.open_stream(reply.body).read_all().equals(model.predict_table(table))
 
 
+@pytest.mark.parametrize(
+    ("times", "kind"),
+    [
+        ([2**62, -(2**62), 0, None], pa.timestamp("s")),  # out of range: missing, not 1970
+        ([2**62, 2**63 - 1, -(2**63), 1], pa.timestamp("us")),  # years that Python has not; the smallest is missing
+        ([2**31 - 1, -(2**31), 19_723, None], pa.date32()),
+        ([0, 1, 2, 3], pa.timestamp("ms", "Nope/Zone")),  # stored in UTC, whatever the name of the zone
+        ([-1, -999, 1, 10**15], pa.timestamp("ns")),
+    ],
+    ids=lambda value: str(value) if isinstance(value, pa.DataType) else "",
+)
+def test_times_of_arrow_streams_at_the_limits_are_those_of_the_batch_path(
+    client: AppClient, model: Model, rows: Rows, times: list[int | None], kind: pa.DataType
+) -> None:
+    table = pa.table(columns_of(rows[:4])).drop_columns(["joined"]).append_column("joined", pa.array(times, kind))
+    reply = client("/predict", to_stream(table), headers={"content-type": ARROW})
+    assert pa.ipc.open_stream(reply.body).read_all().equals(model.predict_table(table))
+
+
 ARROW = "application/vnd.apache.arrow.stream"
 
 
@@ -76,11 +95,9 @@ def to_stream(table: pa.Table, compression: str | None = None) -> bytes:
         to_stream(pa.table({"age": pa.array(["a"] * 9, pa.string_view())})),
         to_stream(pa.table({"age": [1, 2]}))[:-40],
         b"ARROW1",
-        to_stream(pa.table({"joined": pa.array([2**62], pa.timestamp("us"))})),
-        to_stream(pa.table({"joined": pa.array([0], pa.timestamp("us", "Nope/Zone"))})),
         to_stream(pa.table({"age": pa.chunked_array([[1]] * 10_001)})),
     ],
-    ids=["compressed", "nested", "views", "cut off", "not Arrow", "far time", "unknown zone", "tiny batches"],
+    ids=["compressed", "nested", "views", "cut off", "not Arrow", "tiny batches"],
 )
 def test_arrow_streams_that_could_expand_or_are_damaged_are_refused(client: AppClient, body: bytes) -> None:
     reply = client("/predict", body, headers={"content-type": ARROW})

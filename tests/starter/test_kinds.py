@@ -53,6 +53,21 @@ def test_seconds_since_1970_are_times_if_the_name_suggests_it(frame: pd.DataFram
     assert made.source["schema"] == {"created_at": {"kind": "datetime", "format": "s"}}
 
 
+@pytest.mark.parametrize(
+    ("name", "values", "declared"),
+    [
+        ("day", range(20240101, 20240129), {"day": {"kind": "datetime", "format": "%Y%m%d"}}),
+        ("day", range(20240120, 20240148), {}),  # February has no 48th day
+        ("code", range(20240101, 20240129), {}),
+        ("year_at", range(1990, 2018), {}),  # a year is a number
+    ],
+)
+def test_dates_in_digits_are_times_if_the_name_suggests_it(
+    frame: pd.DataFrame, init: Init, name: str, values: range, declared: dict[str, Any]
+) -> None:
+    assert init(frame.assign(**{name: np.resize(values, len(frame))})).source.get("schema", {}) == declared
+
+
 def test_numbers_in_text_are_declared_numbers(frame: pd.DataFrame, tmp_path: Path, init: Init) -> None:
     frame.assign(x=frame["x"].astype(str), code=[f"0{i % 7}" for i in range(len(frame))]).to_parquet(
         tmp_path / "t.parquet"

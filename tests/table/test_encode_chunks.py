@@ -157,9 +157,27 @@ def test_values_of_later_chunks_count() -> None:
     assert categories.column(2).levels == ("a", "b", "unused")
     times = seen(pa.array([None], pa.string()), "datetime")
     times.merge(seen(pa.array(["2024-01-31"]), "datetime"))
-    assert (times.column(2).time_format, times.column(2).nullable) == ("%Y-%m-%d", True)
-    with pytest.raises(SchemaError, match="several formats"):
+    assert (times.column(2).time_format, times.column(2).nullable) == (None, True)
+    times.merge(seen(pa.array(["2024-1-5"]), "datetime"))  # no longer ISO 8601
+    assert times.column(3).time_format == "%Y-%m-%d"
+    with pytest.raises(SchemaError, match="no known time format matches all values"):
         times.merge(seen(pa.array(["31.01.2024"]), "datetime"))
+
+
+def test_the_format_of_dates_is_decided_by_all_chunks() -> None:
+    def seen(*texts: str) -> ColumnSummary:
+        column = ColumnSummary("x", pa.string(), declare("datetime"), 10)
+        column.add(pa.chunked_array([pa.array(texts)]))
+        return column
+
+    first = seen("03/06/2024", "04/06/2024")
+    with pytest.raises(SchemaError, match=r"(?s)3 June 2024 as '%d/%m/%Y'.*'%d/%m/%Y'") as error:
+        first.column(2)
+    assert "6 March 2024 as '%m/%d/%Y'" in str(error.value)
+    first.merge(seen("24/07/2024"))
+    assert first.column(3).time_format == "%d/%m/%Y"
+    with pytest.raises(SchemaError, match="no known time format matches all values"):
+        first.merge(seen("07/24/2024"))
 
 
 def test_chunks_with_too_many_levels_together_are_text() -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -20,7 +20,7 @@ from gpupipe.io.formats.jsonl.reader import read_lines
 from gpupipe.io.missing_values import clean_texts
 from gpupipe.io.notes import Notes
 from gpupipe.io.plain_tables import plain_table
-from gpupipe.io.settings import TableSource, declared_texts
+from gpupipe.io.settings import TableSource, declared_texts, names_of_ticks
 from gpupipe.table.device.encode import SAMPLE, TextRules
 from gpupipe.table.schema import NULL_VALUES
 from gpupipe.table.time_columns import MICROS
@@ -119,12 +119,13 @@ class JsonTexts:
     wanted : ColumnFilter
     notes : Notes
     source : TableSource, optional
-        Declares columns as text, and whether texts are stripped, which is the default.
+        Declares columns whose strings are text even if all of them are ISO 8601 times, and whether texts are stripped,
+        which is the default.
     """
 
     def __init__(self, file: SourceFile, wanted: ColumnFilter, notes: Notes, source: TableSource | None = None) -> None:
         self.file, self.wanted, self.notes = file, wanted, notes
-        self.stay_texts = set() if source is None else declared_texts(source)
+        self.stay_texts = set() if source is None else declared_texts(source) | names_of_ticks(source)
         self.strip = source is None or source.strips_typed_files
 
     @property
@@ -164,6 +165,8 @@ class JsonTexts:
     def _times(self, name: str, texts: pa.StringArray, notes: Notes) -> pa.Array | None:
         if not len(texts):
             return pa.array([], MICROS)
+        if name in self.stay_texts:
+            return None
         if pc.any(pc.match_substring_regex(texts, UNLIKE_TIMES)).as_py():  # such strings would also need escapes
             return None
         column = self._as_column(name, pc.binary_join_element_wise('"', texts, '"', ""), notes)

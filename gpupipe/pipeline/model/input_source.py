@@ -15,6 +15,8 @@ from gpupipe.io.settings import JoinedTable, TableSource
 from gpupipe.pipeline.model.events import ServedEvents
 from gpupipe.rules.model_rules import ServedRules
 from gpupipe.table.schema import TEXT_KINDS, Column, Schema
+from gpupipe.table.time_texts import is_strict
+from gpupipe.units import TICKS_PER_SECOND
 
 if TYPE_CHECKING:
     from gpupipe.config import Config
@@ -76,9 +78,12 @@ def main_source(
     rules : sequence of ServedRules
     """
     known = [column.source for column in features.input_schema]
-    ruled = {each.column for each in rules if each.declared.kind in TEXT_KINDS and each.column not in known}
+    stated = {each.column: each.declared for each in rules if each.column not in known}
+    ruled = {name for name, it in stated.items() if it.kind in TEXT_KINDS or is_strict(it.time_format)}
     texts = sorted({*_main_texts(reading, features), *ruled})
-    settings = {"path": path, "csv": reading["csv"], "schema": dict.fromkeys(texts, "text")}
+    ticks = {c.source: c.time_format for c in features.input_schema if c.time_format in TICKS_PER_SECOND}
+    schema = {name: {"kind": "datetime", "format": unit} for name, unit in ticks.items()} | dict.fromkeys(texts, "text")
+    settings = {"path": path, "csv": reading["csv"], "schema": schema}
     source = TableSource.model_validate({**settings, "isolate": reading.get("isolate", False)})
     return source.read_as(reading.get("keys", ()), keeps_blanks=not strips_texts(reading))
 
@@ -116,4 +121,5 @@ def _texts_of(columns: Iterable[Column]) -> set[str]:
 def _is_text(column: Column) -> bool:
     # The reader parses numeric columns that were text in training (because of missing-value markers, for example).
     # Levels and flags are texts, whatever their type in training: the values of a file must not decide how it is read.
-    return column.kind != "numeric" and (column.dtype in TEXT_TYPES or column.has_normal_form)
+    is_level = column.kind not in ("numeric", "datetime") and column.has_normal_form
+    return is_strict(column.time_format) or is_level or (column.kind != "numeric" and column.dtype in TEXT_TYPES)

@@ -86,6 +86,7 @@ class OnnxInput:
         import pyarrow as pa
 
         from gpupipe.table.string_columns import as_dictionary
+        from gpupipe.table.time_columns import as_times
 
         found: HostArray
         try:
@@ -93,7 +94,7 @@ class OnnxInput:
                 texts = as_dictionary(values).cast(pa.string()).fill_null("").to_pylist()
                 found = np.array([text.strip() if self.column.has_normal_form else text for text in texts], object)
             elif self.type == "int64":
-                moments = values.cast(pa.timestamp("us"), safe=False).cast(pa.int64())
+                moments = as_times(self.column.source, values, self.column.time_format).cast(pa.int64())
                 found = moments.fill_null(NAT).to_numpy()
             else:
                 plain = values.cast(pa.float64(), safe=False) if not pa.types.is_string(values.type) else values

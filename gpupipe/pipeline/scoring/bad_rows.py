@@ -140,7 +140,7 @@ def screen(model: LoadedModel, loaded: LoadedTable, source: TableSource, on_erro
     if on_error == "error":
         _refuse(cells, label, loaded.table)
         return ScreenedRows(table, notes=enforce_served(table, ruled, model.backend, label, FIX))
-    declared = {each.column: each.declared for each in ruled}
+    declared = {each.column: each.recorded for each in ruled}
     encoded = encode(table.select(list(declared)), model.backend.host, declared) if ruled else None
     known = {bad.column: bad.rows for bad in cells}
     broken = find_violating_cells(encoded, by_column(ruled), model.backend.host) if encoded is not None else []

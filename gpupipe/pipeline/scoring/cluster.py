@@ -195,7 +195,7 @@ def _enforce(model: Model, found: ArrowChunks, workers: Workers, data: str) -> l
     served = [each for each in model.rules if each.column in found.schema.names]
     if not served:
         return []
-    declared = {each.column: each.declared for each in served}
+    declared = {each.column: each.recorded for each in served}
     table = encode_columns(found, list(declared), workers, declared)
     return settle_served(find_violations(table, by_column(served), model.backend.host), mask(data))
 

@@ -211,11 +211,9 @@ class DeviceText:
 
 
 def to_micros(ticks: Array, unit: str, xp: ArrayNamespace) -> Array:
-    """Return int64 microseconds: finer units are truncated, values out of range become NAT."""
+    """Return int64 microseconds: finer units are rounded down, values out of range become NAT."""
     if unit == "ns":
-        cut = ticks // 1_000
-        cut = cut + ((ticks < 0) & (ticks % 1_000 != 0))  # towards zero, as Arrow does
-        return xp.where(ticks == NAT, NAT, cut)
+        return xp.where(ticks == NAT, NAT, ticks // 1_000)
     by = 1_000_000 // TICKS_PER_SECOND[unit]
     limit = (2**63 - 1) // by
     return xp.where((ticks > limit) | (ticks < -limit), NAT, ticks * by)

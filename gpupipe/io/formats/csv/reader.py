@@ -29,7 +29,7 @@ from gpupipe.io.formats.csv.whitespace import TabbedStream
 from gpupipe.io.formats.registry import compression_of
 from gpupipe.io.missing_values import TEXT
 from gpupipe.io.notes import Notes
-from gpupipe.io.settings import TableSource, declared_texts
+from gpupipe.io.settings import TableSource, declared_texts, names_of_ticks
 from gpupipe.table.schema import NULL_VALUES
 from gpupipe.units import GIB, MIB
 
@@ -58,8 +58,8 @@ def read(
     file : SourceFile
     wanted : ColumnFilter
     source : TableSource
-        Provides ``csv`` settings and ``schema``: columns declared categorical or text are read as text. So are keys,
-        which `gpupipe.io.formats.csv.text_columns` then converts.
+        Provides ``csv`` settings and ``schema``: columns of `declared_texts` are read as text. So are keys, which
+        `gpupipe.io.formats.csv.text_columns` then converts.
     notes : Notes
     span : (int, int), optional
         Byte range to parse, which must contain whole rows; default: all rows after the header.
@@ -82,19 +82,25 @@ def read(
     names = wanted.pick(header.names)
     if not names:
         raise SchemaError("the file has none of the requested columns", where=mask(file.path))
-    texts, keys = declared_texts(source).union(as_text), frozenset(source.keys)
+    texts = declared_texts(source).union(as_text, source.keys)
+    types = {name: TEXT for name in names if name in texts} if kinds is None else dict(kinds)
     convert = arrow_csv.ConvertOptions(
         include_columns=names if kinds is None else list(kinds),
-        column_types={name: TEXT for name in names if name in texts or name in keys} if kinds is None else dict(kinds),
+        column_types=types,
         null_values=[*NULL_VALUES, *settings.null_values],
         strings_can_be_null=True,
         auto_dict_encode=True,
         auto_dict_max_cardinality=2**31 - 1,
         decimal_point=settings.decimal,
     )
-    table = _with_growing_blocks(
-        lambda block: _parse(file, header, settings, convert, notes, block, span, lines_are_rows)
-    )
+
+    def parse(block: int) -> pa.Table:
+        return _parse(file, header, settings, convert, notes, block, span, lines_are_rows)
+
+    table = _with_growing_blocks(parse)
+    if times := [name for name in names_of_ticks(source) if is_time_column(table, name)]:
+        convert.column_types = types | dict.fromkeys(times, TEXT)
+        table = _with_growing_blocks(parse)
     for column in table.columns:
         if pa.types.is_dictionary(column.type) and is_bytes(column.type.value_type):
             raise encoding_error(file, settings.encoding)
@@ -112,6 +118,14 @@ def header_names(file: SourceFile, settings: CsvSettings) -> list[str]:
     with open_file(file, unpack=True) as stream:
         rows = read_dialect(stream, file, settings).rows
     return list(settings.names or ([name.strip() for name in rows[0][1]] if rows else ()))
+
+
+def is_time_column(table: pa.Table, name: str) -> bool:
+    """Return whether a table has a column of this name that a parser has read as dates or times."""
+    if name not in table.column_names:
+        return False
+    kind = table.schema.field(name).type
+    return bool(pa.types.is_timestamp(kind) or pa.types.is_date(kind) or pa.types.is_time(kind))
 
 
 def read_texts(file: SourceFile, names: Sequence[str], source: TableSource) -> pa.Table | None:

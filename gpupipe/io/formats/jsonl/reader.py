@@ -12,11 +12,12 @@ from gpupipe.errors import DataError, RowSizeError, SchemaError
 from gpupipe.io.column_filter import ColumnFilter
 from gpupipe.io.file_streams import ByteRange, open_file
 from gpupipe.io.files import SourceFile, mask, reason_of
+from gpupipe.io.formats.csv.reader import is_time_column
 from gpupipe.io.formats.jsonl.faults import ONE_A_LINE, find_fault
 from gpupipe.io.formats.jsonl.guard import GuardedStream
 from gpupipe.io.notes import Notes
 from gpupipe.io.plain_tables import usable_names
-from gpupipe.io.settings import TableSource, declared_texts
+from gpupipe.io.settings import TableSource, declared_texts, names_of_ticks
 from gpupipe.units import GIB, MIB
 
 BLOCK_BYTES = 4 * MIB
@@ -52,17 +53,11 @@ def read(
         If a column has values of several types, or a column requested by name is nested.
     """
     table = read_lines(file, span, kinds)
-    if kinds is None and (dates := _dates(table, source)):
-        table = read_lines(file, span, texts=dates)
+    if times := [name for name in declared_texts(source) | names_of_ticks(source) if is_time_column(table, name)]:
+        table = read_lines(file, span, kinds, texts=times).select(table.column_names)
     if span is not None and not table.num_columns and table.num_rows:
         raise DataError("the rows are empty objects", where=mask(file.path))
     return table.select(usable_names(table.schema, file, wanted, notes)) if table.num_columns else None
-
-
-def _dates(table: pa.Table, source: TableSource) -> list[str]:
-    """Return the columns that are declared to be text and that Arrow reads as times, if all texts look like times."""
-    found = dict(zip(table.column_names, table.schema.types, strict=True))
-    return [name for name in declared_texts(source) if name in found and pa.types.is_timestamp(found[name])]
 
 
 def read_lines(
@@ -81,14 +76,14 @@ def read_lines(
     kinds : mapping of str to DataType, optional
         Read only these columns, with these types.
     texts : sequence of str
-        Columns that are texts, although they look like times.
+        Columns of strings that are read as such, even if all of them are ISO 8601 times; each is in some line.
 
     Raises
     ------
     DataError, SchemaError
         As `read`; also if a value does not have the type in `kinds`.
     """
-    explicit = pa.schema(list((kinds or dict.fromkeys(texts, pa.string())).items()))
+    explicit = pa.schema(list(({**(kinds or {}), **dict.fromkeys(texts, pa.string())}).items()))
     parse = arrow_json.ParseOptions(explicit, unexpected_field_behavior="infer" if kinds is None else "ignore")
     block = BLOCK_BYTES
     while True:

@@ -1,0 +1,121 @@
+"""Texts and numbers as times, compared with the standard library, and the patterns of JSON Schema."""
+
+from __future__ import annotations
+
+import re
+from datetime import datetime
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gpupipe.table.schema import NAT
+from gpupipe.table.time_texts import json_pattern, of_ticks, pattern_of, reader_of
+from gpupipe.units import epoch_us
+from tests.examples import examples
+
+MOMENTS = st.datetimes(datetime(1000, 1, 1), datetime(9999, 12, 31))
+FORMATS = [
+    "%d/%m/%Y", "%m/%d/%Y %I:%M:%S %p", "%Y%m%d", "%Y%m%d%H%M%S", "%d-%b-%Y", "%d %B %Y %H:%M:%S.%f", "%j/%Y",
+    "%a %b %d %H:%M:%S %Y", "%Y-%m-%dT%H:%M:%SZ", "%Hh%M on %d.%m.%Y", "%Y", "%Y%m", "%A, %d. %b %Y", "%G-W%V-%u",
+    "100%% %Y",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("time_format", FORMATS)
+@examples(20)
+@given(moment=MOMENTS)
+def test_a_format_reads_what_strptime_reads(time_format: str, moment: datetime) -> None:
+    year = f"{moment.year:04d}"  # strftime pads years on some platforms only
+    text = moment.strftime(time_format.replace("%Y", year))
+    pattern = pattern_of(time_format)
+    assert pattern.read(text) == epoch_us(datetime.strptime(text, time_format))
+    assert pattern.read(f"{text}!") is None
+
+
+@pytest.mark.parametrize("offset", ["Z", "+0330", "-03:30", "+00:00"])
+def test_offsets_are_converted_to_utc(offset: str) -> None:
+    text, time_format = f"31.01.2024 05:06{offset}", "%d.%m.%Y %H:%M%z"
+    assert reader_of(time_format)(text) == epoch_us(datetime.strptime(text, time_format))
+
+
+@pytest.mark.parametrize(
+    ("text", "time_format"),
+    [
+        ("2024111", "%Y%m%d"),  # strptime: November 1
+        ("1112024 05:06", "%d%m%Y %H:%M"),
+        ("30/02/2024", "%d/%m/%Y"),
+        ("366/2023", "%j/%Y"),
+        ("24:00", "%H:%M"),
+        ("05:06:60", "%H:%M:%S"),
+        ("٣/٦/٢٠٢٤", "%d/%m/%Y"),
+        ("3 Mai 2024", "%d %b %Y"),  # names are English in every locale
+        ("2024-06-03", "%d/%m/%Y"),
+        ("s", "s"),
+        ("1_000", "%Y"),
+        ("20240603.5", "%Y%m%d"),
+        ("", "%Y"),
+    ],
+)
+def test_other_texts_are_refused(text: str, time_format: str) -> None:
+    assert reader_of(time_format)(text) is None
+
+
+@pytest.mark.parametrize(
+    ("text", "time_format", "moment"),
+    [
+        (" 03/06/2024 ", "%d/%m/%Y", datetime(2024, 6, 3)),
+        ("20240603.0", "%Y%m%d", datetime(2024, 6, 3)),  # an integer of pandas in a column with nulls
+        ("3 MAY 2024", "%d %b %Y", datetime(2024, 5, 3)),
+        ("3 June 2024", "%d %b %Y", datetime(2024, 6, 3)),
+        ("31/12/68", "%d/%m/%y", datetime(2068, 12, 31)),
+        ("01/01/69", "%d/%m/%y", datetime(1969, 1, 1)),
+        ("1706677560", "s", datetime(2024, 1, 31, 5, 6)),
+        ("1.5e3", "ms", datetime(1970, 1, 1, 0, 0, 1, 500_000)),
+        ("366/2024", "%j/%Y", datetime(2024, 12, 31)),
+        ("2024-1-5", "%Y-%m-%d", datetime(2024, 1, 5)),
+        ("2024-01-05T06:07+01", "%Y-%m-%d", datetime(2024, 1, 5, 5, 7)),  # a format of ISO 8601 takes all of it
+        ("1970-01-01", "%Y-%m-%d", datetime(1970, 1, 1)),
+    ],
+)
+def test_texts_have_one_meaning(text: str, time_format: str, moment: datetime) -> None:
+    assert reader_of(time_format)(text) == epoch_us(moment)
+
+
+def test_numbers_that_int64_cannot_hold_are_missing() -> None:
+    for value in (1e300, float("inf"), float("-inf"), float("nan"), 10**5000, 2**63, -(2**63)):
+        assert of_ticks(value, "s") == NAT
+    assert of_ticks(-1, "ns") == of_ticks(-999, "ns") == -1 and of_ticks(999, "ns") == 0
+
+
+@pytest.mark.parametrize("time_format", [None, *FORMATS, "%Y-%m-%d", "%Y-%m-%dT%H:%M:%S%z"])
+@examples(60)
+@given(moment=MOMENTS, text=st.text("0123456789-:/. TZ+AbcJan", max_size=25), at=st.integers(0, 30))
+def test_the_pattern_of_json_schema_takes_the_texts_that_are_read(
+    time_format: str | None, moment: datetime, text: str, at: int
+) -> None:
+    pattern = json_pattern(time_format)
+    if pattern is None:
+        assert time_format == "%G-W%V-%u"
+        return
+    good = moment.strftime((time_format or "%Y-%m-%dT%H:%M:%SZ").replace("%Y", f"{moment.year:04d}").replace("%z", "Z"))
+    for each in (good, f" {good}\n", text, good[:at] + text[:1] + good[at:], good[:at] + good[at + 1 :]):
+        takes = re.search(pattern, each, re.ASCII) is not None
+        if reader_of(time_format)(each) is not None:
+            assert takes, each
+        elif takes:  # a pattern has no calendar
+            assert _is_no_day(each, time_format), each
+
+
+def _is_no_day(text: str, time_format: str | None) -> bool:
+    """Return whether a text would be read with the first day of a leap year's month; digits may be too few."""
+    if time_format is not None and pattern_of(time_format).is_digits:
+        return True
+    return (
+        any(
+            reader_of(time_format)(text.replace(day, new)) is not None
+            for day in ("29", "30", "31", "366")
+            for new in ("01", "001")
+        )
+        or "-" not in text
+    )
