@@ -22,7 +22,7 @@ import pyarrow as pa
 from gpupipe.table.blocks import Table
 from gpupipe.table.schema import Schema
 
-TABLE_FORMAT = 3  # increment also when a reader or generator changes the table it returns for the same input
+TABLE_FORMAT = 4  # increment also when a reader or generator changes the table it returns for the same input
 
 
 def write_table(table: Table, folder: Path) -> None:

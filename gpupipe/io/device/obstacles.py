@@ -14,7 +14,7 @@ from pyarrow import orc
 from gpupipe.backends.probe import INSTALL_RAPIDS
 from gpupipe.datasets.churn.customers import ID, MOST_IDS, SCHEMA
 from gpupipe.errors import DataError
-from gpupipe.io.arrow_types import is_nested
+from gpupipe.io.arrow_types import is_nested, is_text, stated_categories
 from gpupipe.io.column_filter import ColumnFilter
 from gpupipe.io.csv_settings import WHITESPACE, CsvSettings
 from gpupipe.io.file_changes import require_unchanged
@@ -201,7 +201,10 @@ def _wanted_kinds(file: SourceFile, source: TableSource) -> dict[str, pa.DataTyp
             schema = parquet.schema_arrow
             old = frozenset(int96_columns(parquet, schema.names))
     names = [name for name in ColumnFilter(source).pick(schema.names) if not is_nested(schema.field(name).type)]
-    return {name: pa.month_day_nano_interval() if name in old else schema.field(name).type for name in names}
+    found = {name: pa.month_day_nano_interval() if name in old else schema.field(name).type for name in names}
+    for name in stated_categories(schema).intersection(found):
+        found[name] = found[name] if pa.types.is_dictionary(found[name]) else pa.dictionary(pa.int32(), found[name])
+    return found
 
 
 def is_plain(kind: pa.DataType) -> bool:
@@ -211,7 +214,9 @@ def is_plain(kind: pa.DataType) -> bool:
     """
     types = pa.types
     if types.is_dictionary(kind):
-        return is_plain(kind.value_type) and not types.is_temporal(kind.value_type)
+        return is_plain(kind.value_type) and (
+            types.is_string(kind.value_type) or types.is_large_string(kind.value_type)
+        )
     real = types.is_float32(kind) or types.is_float64(kind)
     text = types.is_string(kind) or types.is_large_string(kind)
     flag = types.is_boolean(kind) or types.is_null(kind)

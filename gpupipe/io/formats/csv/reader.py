@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 import pyarrow as pa
 import pyarrow.csv as arrow_csv
 
-from gpupipe.errors import DataError, FieldCountError, RowSizeError, SchemaError
+from gpupipe.errors import DataError, FieldCountError, RowSizeError
 from gpupipe.io.arrow_types import is_bytes
 from gpupipe.io.column_filter import ColumnFilter
 from gpupipe.io.csv_settings import WHITESPACE, CsvSettings
@@ -23,12 +23,13 @@ from gpupipe.io.file_streams import ByteRange, open_file
 from gpupipe.io.files import SourceFile, mask
 from gpupipe.io.formats.csv.dialect import read_dialect
 from gpupipe.io.formats.csv.encoding import collect_undecodable_rows, encoding_error, is_undecodable
-from gpupipe.io.formats.csv.header import CsvHeader, read_header, unclosed_quote_error
+from gpupipe.io.formats.csv.header import CsvHeader, name_columns, read_header, unclosed_quote_error
 from gpupipe.io.formats.csv.open_quotes import StreamWithLastLine
 from gpupipe.io.formats.csv.whitespace import TabbedStream
 from gpupipe.io.formats.registry import compression_of
 from gpupipe.io.missing_values import TEXT
 from gpupipe.io.notes import Notes
+from gpupipe.io.plain_tables import pick_names
 from gpupipe.io.settings import TableSource
 from gpupipe.table.schema import NULL_VALUES, TEXT_KINDS
 from gpupipe.units import GIB, MIB
@@ -75,12 +76,10 @@ def read(
         If the file is corrupt, has the wrong encoding or rows with a wrong number of fields, or a value does not have
         the type in `kinds`.
     """
-    header, settings = header_of(file, source, notes), source.csv
+    header, settings = header_of(file, source, notes, wanted.is_mentioned), source.csv
     if header is None:
         return None
-    names = wanted.pick(header.names)
-    if not names:
-        raise SchemaError("the file has none of the requested columns", where=mask(file.path))
+    names = pick_names(header.names, file, wanted, notes)
     texts = declared_texts(source).union(as_text)
     convert = arrow_csv.ConvertOptions(
         include_columns=names if kinds is None else list(kinds),
@@ -100,17 +99,19 @@ def read(
     return table if table.num_rows else None
 
 
-def header_of(file: SourceFile, source: TableSource, notes: Notes) -> CsvHeader | None:
+def header_of(
+    file: SourceFile, source: TableSource, notes: Notes, is_mentioned: Callable[[str], bool] = bool
+) -> CsvHeader | None:
     """Return the header of a file, or None if no rows follow; see `gpupipe.io.formats.csv.header.read_header`."""
     with open_file(file, unpack=True) as stream:
-        return read_header(stream, file, source.csv, notes)
+        return read_header(stream, file, source.csv, notes, is_mentioned)
 
 
 def header_names(file: SourceFile, settings: CsvSettings) -> list[str]:
     """Return the column names of a file that may have no rows; empty for an empty file."""
     with open_file(file, unpack=True) as stream:
         rows = read_dialect(stream, file, settings).rows
-    return list(settings.names or ([name.strip() for name in rows[0][1]] if rows else ()))
+    return list(settings.names or (name_columns([name.strip() for name in rows[0][1]]) if rows else ()))
 
 
 def declared_texts(source: TableSource) -> set[str]:
@@ -128,7 +129,7 @@ def read_texts(file: SourceFile, names: Sequence[str], source: TableSource) -> p
     DataError
         As `read`.
     """
-    header = header_of(file, source, Notes())
+    header = header_of(file, source, Notes(), frozenset(names).__contains__)
     if header is None:
         return None
     found = list(filter(frozenset(names).__contains__, header.names)) or header.names[:1]
