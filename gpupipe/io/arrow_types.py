@@ -27,7 +27,7 @@ from gpupipe.table.time_columns import MICROS
 from gpupipe.units import TICKS_PER_SECOND
 
 BEYOND_INT64 = "integers outside the int64 range, read as float64"
-PANDAS_TYPES = ("pandas.interval", "pandas.period")  # values with a text of their own
+PANDAS_TYPES = ("pandas.interval", "pandas.period")  # read as text
 BEYOND_MICROS = "times after the year 294246, read as null"
 
 

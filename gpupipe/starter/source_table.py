@@ -129,6 +129,11 @@ class _Attempt:
         """Detect the encoding, the delimiter and the header."""
         stated = CsvSettings.model_validate(self.csv)
         dialect = detect_dialect(file, stated)
+        if lead := dialect.lead(stated):
+            for setting, value in lead.items():
+                self.set(setting, value, "the first lines of the file are not part of the table")
+            stated = CsvSettings.model_validate(self.csv)
+            dialect = detect_dialect(file, stated)
         if dialect.encoding != stated.encoding:
             self.set("encoding", dialect.encoding, ENCODING_COMMENT if dialect.encoding in GUESSES.values() else "")
         if dialect.delimiter != ",":

@@ -166,6 +166,9 @@ def _require_plain_csv(settings: CsvSettings) -> None:
     if settings.thousands is not None:
         what = "thousands separators are not supported on the GPU"
         raise UnsupportedOnDevice(what, "source.csv.thousands", "write numbers without them")
+    if settings.comment is not None:
+        what = "lines with comments are not supported on the GPU"
+        raise UnsupportedOnDevice(what, "source.csv.comment", "write the file without them")
     if settings.delimiter == WHITESPACE:
         raise UnsupportedOnDevice(
             "whitespace delimiters are not supported on the GPU", "source.csv.delimiter", "write the file with commas"
@@ -214,9 +217,7 @@ def is_plain(kind: pa.DataType) -> bool:
     """
     types = pa.types
     if types.is_dictionary(kind):
-        return is_plain(kind.value_type) and (
-            types.is_string(kind.value_type) or types.is_large_string(kind.value_type)
-        )
+        return is_text(kind.value_type) and is_plain(kind.value_type)
     real = types.is_float32(kind) or types.is_float64(kind)
     text = types.is_string(kind) or types.is_large_string(kind)
     flag = types.is_boolean(kind) or types.is_null(kind)

@@ -27,12 +27,15 @@ class CsvHeader:
     delimiter : str
         In the form of ``csv.delimiter``.
     n_lines : int
-        Number of lines of the header, including empty lines before it; 0 without a header.
+        Number of lines before the first row: the header, and skipped and empty lines before it.
+    n_skipped : int
+        Number of skipped lines before the header.
     """
 
     names: list[str]
     delimiter: str
     n_lines: int
+    n_skipped: int = 0
 
     @property
     def parser_delimiter(self) -> str:
@@ -58,7 +61,7 @@ def read_header(
         return None
     if settings.names is not None:
         _check_width(settings.names, dialect, settings, file)
-        return CsvHeader(list(settings.names), dialect.delimiter, 0)
+        return CsvHeader(list(settings.names), dialect.delimiter, dialect.n_skipped, dialect.n_skipped)
     n_lines, names = dialect.rows[0]
     if dialect.is_all and len(dialect.rows) == 1:
         if any("\n" in name for name in names):
@@ -66,7 +69,7 @@ def read_header(
         return None
     if len(names) == 1 and dialect.is_blank_separated(settings):
         notes.add(f"{mask(file.path)} is read as one column; for fields separated by spaces, set {WHITESPACE_FIX}")
-    return CsvHeader(_checked(names, file, settings, is_mentioned), dialect.delimiter, n_lines)
+    return CsvHeader(_checked(names, file, settings, is_mentioned), dialect.delimiter, n_lines, dialect.n_skipped)
 
 
 def unclosed_quote_error(file: SourceFile, row: int) -> QuoteError:

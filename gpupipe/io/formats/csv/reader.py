@@ -25,7 +25,8 @@ from gpupipe.io.formats.csv.dialect import read_dialect
 from gpupipe.io.formats.csv.encoding import collect_undecodable_rows, encoding_error, is_undecodable
 from gpupipe.io.formats.csv.header import CsvHeader, name_columns, read_header, unclosed_quote_error
 from gpupipe.io.formats.csv.open_quotes import StreamWithLastLine
-from gpupipe.io.formats.csv.whitespace import TabbedStream
+from gpupipe.io.formats.csv.rewritten_rows import RewrittenRows
+from gpupipe.io.formats.csv.whitespace import collapse_blanks
 from gpupipe.io.formats.registry import compression_of
 from gpupipe.io.missing_values import TEXT
 from gpupipe.io.notes import Notes
@@ -238,7 +239,7 @@ def _parse(
     )
     try:
         with collect_undecodable_rows() as unreadable, open_file(file, unpack=True, span=span) as stream:
-            stream = _parsed(stream, header, settings)
+            stream = _parsed(stream, header, settings, span)
             if quoted:
                 stream = _with_last_line(stream, header, settings, bad)
             table = arrow_csv.read_csv(stream, layout, parse, convert)
@@ -251,7 +252,7 @@ def _parse(
             raise encoding_error(file, settings.encoding) from None
         raise
     if quoted and not bad.has_ended:
-        raise unclosed_quote_error(file, (header.n_lines > 0) + table.num_rows + len(bad.widths))
+        raise unclosed_quote_error(file, (settings.names is None) + table.num_rows + len(bad.widths))
     if bad.widths:
         notes.add_skipped(file.path, len(bad.widths))
     return table
@@ -286,15 +287,22 @@ class _BadRows:
         return "skip" if self.may_skip else "error"
 
 
-def _parsed(stream: Any, header: CsvHeader, settings: CsvSettings) -> Any:
-    """Return the stream for Arrow to parse: rewritten with tabs if fields are separated by whitespace."""
-    if header.delimiter != WHITESPACE:
+def _parsed(stream: Any, header: CsvHeader, settings: CsvSettings, span: ByteRange | None = None) -> Any:
+    """Return the stream for Arrow to parse: rewritten if it has comments or fields separated by whitespace."""
+    if not _is_rewritten(header, settings):
         return stream
-    return TabbedStream(_as_utf8(stream, settings.encoding), settings.quote).opened()
+    comment, n_skipped = (settings.comment, header.n_skipped) if span is None else (None, 0)  # a span has neither
+    rewrite = collapse_blanks if header.delimiter == WHITESPACE else None
+    stream = _as_utf8(stream, settings.encoding)
+    return RewrittenRows(stream, settings.quote, header.delimiter, comment, n_skipped, rewrite).opened()
+
+
+def _is_rewritten(header: CsvHeader, settings: CsvSettings) -> bool:
+    return header.delimiter == WHITESPACE or settings.comment is not None
 
 
 def _parsed_encoding(header: CsvHeader, settings: CsvSettings) -> str:
-    return "utf8" if header.delimiter == WHITESPACE else settings.encoding
+    return "utf8" if _is_rewritten(header, settings) else settings.encoding
 
 
 def _as_utf8(stream: Any, encoding: str) -> Any:
@@ -331,10 +339,16 @@ def _ragged(file: SourceFile, header: CsvHeader, settings: CsvSettings, block: i
     number = bad.row + 1 + header.n_lines
     text = repr(bad.text.replace("\t", " ") if header.delimiter == WHITESPACE else bad.text)
     cause = "a quote that is never closed" if "\n" in bad.text else "a wrong csv.delimiter"
+    with open_file(file, unpack=True) as stream:
+        lead = read_dialect(stream, file, settings).lead(settings)
+    ignored = "".join(
+        f"if the first lines do not belong to the table, set csv: {{{name}: {value}}}; or "
+        for name, value in lead.items()
+    )
     return FieldCountError(
         f"row {number:,}: expected {bad.n_columns:,} fields, found {bad.n_fields:,}: "
         + (text if len(text) <= 100 else text[:100] + "..."),
         number, bad.n_fields, bad.n_columns,
-        where=f"{mask(file.path)} (row numbers include the header and exclude blank lines)",
-        fix=f"fix the row, or skip such rows: csv: {{bad_rows: skip}}; {cause} is another possible cause",
+        where=f"{mask(file.path)} (row numbers include the header and the lines before it, and exclude blank lines)",
+        fix=f"{ignored}fix the row, or skip such rows: csv: {{bad_rows: skip}}; {cause} is another possible cause",
     )  # fmt: skip
