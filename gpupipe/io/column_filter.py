@@ -12,7 +12,7 @@ from gpupipe.io.compute_formula import formula_columns
 from gpupipe.io.csv_settings import WHITESPACE
 from gpupipe.io.filter_expression import columns_of
 from gpupipe.io.settings import JoinedTable, Source, TableSource
-from gpupipe.names import MOST_HINTS, NamePatterns, enumerate_names, is_unnamed, unmatched
+from gpupipe.names import MOST_HINTS, SELECTORS, NamePatterns, enumerate_names, is_unnamed, unmatched
 
 
 class ColumnFilter:
@@ -30,7 +30,7 @@ class ColumnFilter:
     def __init__(self, source: TableSource, columns: Iterable[str] | None = None) -> None:
         self.explicit = columns is not None
         self.keep = tuple(columns) if columns is not None else source.columns
-        self.drop = () if self.explicit else tuple(name for name in source.drop if not name.startswith("@"))
+        self.drop = () if self.explicit else tuple(name for name in source.drop if name not in SELECTORS)
         always = (*source.targets, source.weight) if isinstance(source, Source) else ()
         self.always = tuple(name for name in always if name is not None)
         self.checked = source.checked if isinstance(source, Source) and not self.explicit else ()
@@ -102,7 +102,11 @@ class ColumnFilter:
                     fix=f"set the delimiter; for runs of spaces and tabs: csv: {{delimiter: '{WHITESPACE}'}}",
                     names=absent,
                 )
-            hints = [f"{name}: {hint}" for name in absent[:MOST_HINTS] if (hint := did_you_mean(name, known))]
+            hints = [
+                f"{name}: {hint}"
+                for name in absent[:MOST_HINTS]
+                if (hint := did_you_mean(name, [*known, *SELECTORS] if name.startswith("@") else known))
+            ]
             raise SchemaError(
                 f"no such column: {enumerate_names(absent)}",
                 where=label,

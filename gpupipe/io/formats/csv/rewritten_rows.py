@@ -91,7 +91,7 @@ class RewrittenRows(AdaptedStream):
 
 
 def empty_comments(rows: bytes, comment: str, quote: str | None, delimiter: str) -> bytes:
-    r"""Return whole rows with empty lines in place of those that start with `comment`.
+    r"""Return whole rows in which the lines that start with `comment` are empty.
 
     >>> empty_comments(b'#by "hand\n1,"x\n#y"\n', "#", '"', ",")
     b'\n1,"x\n#y"\n'

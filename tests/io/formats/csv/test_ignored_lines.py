@@ -31,7 +31,7 @@ from tests.examples import examples
 ROWS = "n,c,q\n" + "".join(f'{i},{"ab"[i % 2]},"x, {i}"\n' for i in range(40))
 TITLE = 'Report "of 2024\nmade by, hand\n'
 COMMENTS = '# exported, "by hand\n#\n'
-BETWEEN = ROWS.replace("\n5,", '\n# a "remark\n5,').replace("\n7,", "\n#7,#,#\n7,")
+BETWEEN = ROWS.replace("\n5,", '\n# a "note\n5,').replace("\n7,", "\n#7,#,#\n7,")
 CASES: dict[str, tuple[str, dict[str, Any]]] = {
     "title": (TITLE + ROWS, {"skip_rows": 2}),
     "title and blank line": ("Report\n\n" + ROWS, {"skip_rows": 1}),
@@ -93,16 +93,16 @@ FIELD = st.text(st.sampled_from('a#"\n, '), max_size=4)
 @examples(80)
 @given(
     rows=st.lists(st.lists(FIELD, min_size=2, max_size=2), min_size=1, max_size=6),
-    remarks=st.lists(st.sampled_from(["#", '# "', '#a,"b', "#1,2"]), max_size=6),
+    notes=st.lists(st.sampled_from(["#", '# "', '#a,"b', "#1,2"]), max_size=6),
     n_bytes=st.integers(1, 9),
     block=st.integers(1, 12),
 )
-def test_quotes_and_comments_are_told_apart_in_blocks_of_any_size(
-    rows: list[list[str]], remarks: list[str], n_bytes: int, block: int
+def test_quotes_and_comments_are_distinct_in_blocks_of_any_size(
+    rows: list[list[str]], notes: list[str], n_bytes: int, block: int
 ) -> None:
     text = io.StringIO()
-    for row, remark in zip(rows, [*remarks, *[""] * len(rows)], strict=False):
-        text.write(f"{remark}\n" if remark else "")
+    for row, note in zip(rows, [*notes, *[""] * len(rows)], strict=False):
+        text.write(f"{note}\n" if note else "")
         csv.writer(text, quoting=csv.QUOTE_ALL, lineterminator="\n").writerow(row)
     before, rewritten_rows.BLOCK_BYTES = rewritten_rows.BLOCK_BYTES, block
     try:
