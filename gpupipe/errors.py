@@ -371,28 +371,21 @@ def did_you_mean(name: str, known: Iterable[str]) -> str:
 
 
 def describe_spelling(name: str, known: Iterable[str]) -> str:
-    r"""Return the difference to the known name that looks like `name`; ``""`` if there is none, or it is known itself.
+    """Return how `name` differs from the known name that looks the same, ``""`` if none does.
 
-    Blanks around a name and its Unicode normalization are not visible, and differ between programs that write tables.
-
-    >>> describe_spelling("größe", ["gro\u0308ße"]).partition(":")[0]
-    "the names 'gr\\xf6\\xdfe' and 'gro\\u0308\\xdfe' look equal but differ in Unicode normalization"
     >>> describe_spelling("x", [" x"])
     "the names 'x' and ' x' differ in the blanks around them: rename one of them"
     """
     from unicodedata import normalize
 
-    known = list(known)
-    plain = normalize("NFC", name)
-    other = next((each for each in known if normalize("NFC", each.strip()) == plain.strip()), None)
+    known, plain = list(known), normalize("NFC", name.strip())
+    other = next((each for each in known if normalize("NFC", each.strip()) == plain), None)
     if other is None or name in known:
         return ""
     if name.strip() == other.strip():
         return f"the names {name!r} and {other!r} differ in the blanks around them: rename one of them"
-    return (
-        f"the names {name!a} and {other!a} look equal but differ in Unicode normalization: rename one of them, as with "
-        "unicodedata.normalize('NFC', name)"
-    )
+    what = f"the names {name!a} and {other!a} look equal but differ in Unicode normalization"
+    return f"{what}: rename one of them, as with unicodedata.normalize('NFC', name)"
 
 
 @contextmanager

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from gpupipe.errors import ConfigError, SchemaError, did_you_mean
-from gpupipe.names import SELECTORS, NamePatterns, enumerate_names, is_glob
+from gpupipe.names import MOST_HINTS, SELECTORS, NamePatterns, enumerate_names, is_glob
 
 
 def no_column(name: str, columns: Iterable[str]) -> ConfigError:
@@ -82,7 +82,7 @@ def select_dropped(
         raise SchemaError(
             f"no feature column is left: the only {only} {enumerate_names(targets, quoted=True)}",
             where="source",
-            fix="; ".join(note for note in notes if " is dropped" in note or " is ignored" in note)
+            fix="; ".join(list(notes)[:MOST_HINTS])
             or "add columns to the table, or keep more of them: see source.columns and source.drop",
         )
     selectors = [name for name in drop if name in SELECTORS]
