@@ -74,7 +74,7 @@ def test_categories_and_intervals_have_one_meaning(model: Any, road: str, tmp_pa
     ("name", "wrong", "words"),
     [(NFC, NFD, "differ in Unicode normalization"), (" x", "x", "differ in the blanks around them")],
 )
-def test_names_that_look_alike_are_said_to_differ(
+def test_names_that_look_alike_are_shown_with_their_difference(
     model: Any, name: str, wrong: str, words: str, tmp_path: Path
 ) -> None:
     renamed = ROWS.rename(columns={name: wrong})
