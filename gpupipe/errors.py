@@ -361,12 +361,36 @@ class PredictionWarning(UserWarning):
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:
-    """Return ``"did you mean 'x'?"`` for the known name closest to `name`, or ``""`` if none is close."""
+    """Return ``"did you mean 'x'?"`` for the known name closest to `name`, or ``""`` if none is close.
+
+    A name that differs in its blanks or in Unicode normalization only is shown with that difference.
+    """
     import difflib
 
+    known = list(known)
+    if hint := describe_spelling(name, known):
+        return hint
     by_lower = {other.casefold(): other for other in known}
     near = difflib.get_close_matches(name.casefold(), by_lower, n=1, cutoff=0.6)
     return f"did you mean {by_lower[near[0]]!r}?" if near else ""
+
+
+def describe_spelling(name: str, known: Iterable[str]) -> str:
+    """Return how `name` differs from the known name that looks the same, ``""`` if none does.
+
+    >>> describe_spelling("x", [" x"])
+    "the names 'x' and ' x' differ in the blanks around them: rename one of them"
+    """
+    from unicodedata import normalize
+
+    known, plain = list(known), normalize("NFC", name.strip())
+    other = next((each for each in known if normalize("NFC", each.strip()) == plain), None)
+    if other is None or name in known:
+        return ""
+    if name.strip() == other.strip():
+        return f"the names {name!r} and {other!r} differ in the blanks around them: rename one of them"
+    what = f"the names {name!a} and {other!a} look equal but differ in Unicode normalization"
+    return f"{what}: rename one of them, as with unicodedata.normalize('NFC', name)"
 
 
 @contextmanager

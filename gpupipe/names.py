@@ -11,6 +11,8 @@ SHOWN = 20
 WIDTH = 40  # characters of a value in a message
 MOST_HINTS = 5  # "did you mean" hints per message: each one compares a name with all others
 WILDCARDS = "*?["
+SELECTORS = ("@numeric", "@categorical", "@datetime", "@text", "@boolean", "@all")
+UNNAMED = re.compile(r"\s*|__index_level_\d+__|__null_dask_index__|Unnamed: \d+(\.\d+)*")
 
 
 class NamePatterns:
@@ -51,6 +53,18 @@ def unmatched(patterns: Iterable[str], names: Iterable[str]) -> list[str]:
         for pattern in missing
         if not (is_glob(pattern) and any(map(re.compile(translate(pattern)).match, known)))
     ]
+
+
+def is_unnamed(name: str) -> bool:
+    """Return whether a column has a blank name, or the one that libraries give to a row index without a name.
+
+    pandas, cuDF and Dask store such an index in files under these names; ``Unnamed: 0`` is the name that pandas gives
+    to a column of a CSV file whose header cell is empty, as that of the index.
+
+    >>> [name for name in ("", "__index_level_0__", "Unnamed: 0", "index", "id") if is_unnamed(name)]
+    ['', '__index_level_0__', 'Unnamed: 0']
+    """
+    return UNNAMED.fullmatch(name) is not None
 
 
 def duplicates(names: Iterable[str]) -> list[str]:

@@ -5,24 +5,30 @@ numbers                integer, float, boolean                           unchang
 other numbers          decimal, half float, uint64 above int64           float64 (half: float32)
 times                  date and timestamp, any zone and unit             timestamp[us], UTC
 time of day, duration                                                    float64, seconds
+categories             dictionary of anything but text                   dictionary<int32, plain type of its values>
+intervals and periods  pandas.interval, pandas.period                    text, as pandas writes them
 null                   only nulls                                        float64, after the files are combined
 unusable               list, struct, map, other binary                   dropped; an error if requested by name
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
+from importlib import import_module
+from itertools import accumulate
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from gpupipe.errors import GpupipeError
+from gpupipe.errors import GpupipeError, SchemaError
 from gpupipe.io.missing_values import TEXT
 from gpupipe.table.time_columns import as_micros
 from gpupipe.units import TICKS_PER_SECOND
 
 BEYOND_INT64 = "integers outside the int64 range, read as float64"
 BEYOND_MICROS = "outside the years -290308 to 294246, read as null"
+PANDAS_TYPES = ("pandas.interval", "pandas.period")  # read as text
 
 
 class UnusableColumn(GpupipeError):
@@ -40,6 +46,8 @@ def plain_column(column: pa.ChunkedArray) -> tuple[pa.ChunkedArray, str]:
     kind = column.type
     if pa.types.is_run_end_encoded(kind):
         return plain_column(pa.chunked_array([pc.run_end_decode(chunk) for chunk in column.chunks], kind.value_type))
+    if isinstance(kind, pa.BaseExtensionType) and kind.extension_name in PANDAS_TYPES:
+        return pa.chunked_array(list(map(_categories, column.chunks)), TEXT), ""
     if isinstance(kind, pa.BaseExtensionType):
         return plain_column(pa.chunked_array([chunk.storage for chunk in column.chunks], kind.storage_type))
     if pa.types.is_dictionary(kind):
@@ -79,7 +87,74 @@ def _from_dictionary(column: pa.ChunkedArray) -> tuple[pa.ChunkedArray, str]:
         return pa.chunked_array(chunks, TEXT), ""
     if is_bytes(kind.value_type):
         return _text_in_bytes(column), ""
-    return plain_column(column.cast(kind.value_type))
+    if isinstance(kind.value_type, pa.BaseExtensionType) and kind.value_type.extension_name in PANDAS_TYPES:
+        chunks = [_dictionary(c.indices, _texts(c.dictionary.to_pandas())) for c in column.chunks]
+        return pa.chunked_array(chunks, TEXT), ""
+    values, note = plain_column(pa.chunked_array([chunk.dictionary for chunk in column.chunks], kind.value_type))
+    kind = pa.dictionary(pa.int32(), values.type)
+    if pa.types.is_dictionary(values.type) or pa.types.is_null(values.type):
+        return column.cast(values.type), note
+    dictionaries = _split(values, [len(chunk.dictionary) for chunk in column.chunks])
+    chunks = [_dictionary(chunk.indices, plain) for chunk, plain in zip(column.chunks, dictionaries, strict=True)]
+    return pa.chunked_array(chunks, kind), note
+
+
+def _split(values: pa.ChunkedArray, lengths: Sequence[int]) -> list[pa.Array]:
+    """Return consecutive values as one array for each of `lengths`."""
+    whole, starts = pa.concat_arrays([*values.chunks, pa.array([], values.type)]), [0, *accumulate(lengths)]
+    return [whole.slice(start, n) for start, n in zip(starts, lengths, strict=False)]
+
+
+def _categories(values: pa.Array) -> pa.DictionaryArray:
+    """Return values of a type of pandas as text; each distinct one is formatted once."""
+    found = values.to_pandas().astype("category").cat
+    codes = found.codes.to_numpy()
+    return _dictionary(pa.array(codes, pa.int32(), mask=codes < 0), _texts(found.categories))
+
+
+def _texts(values: Iterable[Any]) -> pa.StringArray:
+    """Return values of a type of pandas as pandas writes them: ``(0.0, 1.5]``, ``2024-01``."""
+    return pa.array([None if value is None or value != value else str(value) for value in values], pa.string())
+
+
+def stated_categories(schema: pa.Schema) -> frozenset[str]:
+    """Return the columns that pandas wrote as categories: in Parquet files, only those of text keep their type."""
+    try:
+        columns = (schema.pandas_metadata or {}).get("columns", ())
+        return frozenset(each["name"] for each in columns if each["pandas_type"] == "categorical")
+    except (ValueError, KeyError, TypeError, AttributeError):  # of another writer, or corrupt: no column is stated
+        return frozenset()
+
+
+def plain_categories(table: pa.Table) -> pa.Table:
+    """Return a table whose categories, bytes and values of extension types are plain; others are unchanged.
+
+    Raises
+    ------
+    SchemaError
+        If there is no plain type for one of them.
+    """
+    columns = dict(zip(table.column_names, table.columns, strict=True))
+    stated = stated_categories(table.schema)
+    for name, column in columns.items():
+        column = column.dictionary_encode() if name in stated and not pa.types.is_dictionary(column.type) else column
+        kind = column.type
+        if pa.types.is_dictionary(kind) or is_bytes(kind) or isinstance(kind, pa.BaseExtensionType):
+            try:
+                columns[name] = plain_column(column)[0]
+            except UnusableColumn as error:
+                what, fix = f"column {name!r} has {error}, which are not supported", "convert it, or drop it"
+                raise SchemaError(what, fix=fix, names=[name]) from None
+    return pa.table(columns) if columns else table
+
+
+def import_pandas_types(schema: pa.Schema) -> bool:
+    """Import the types of pandas that a schema has, so that Arrow knows them; return whether it had not known one."""
+    names = {(field.metadata or {}).get(b"ARROW:extension:name", b"").decode("utf8", "replace") for field in schema}
+    if names.isdisjoint(PANDAS_TYPES):
+        return False
+    import_module("pandas.core.arrays.arrow.extension_types")
+    return True
 
 
 def _text_in_bytes(column: pa.ChunkedArray) -> pa.ChunkedArray:
@@ -90,7 +165,7 @@ def _text_in_bytes(column: pa.ChunkedArray) -> pa.ChunkedArray:
     return pa.chunked_array(chunks, TEXT)
 
 
-def _dictionary(indices: pa.Array, levels: pa.StringArray) -> pa.DictionaryArray:
+def _dictionary(indices: pa.Array, levels: pa.Array) -> pa.DictionaryArray:
     return pa.DictionaryArray.from_arrays(indices.cast(pa.int32()), levels)
 
 

@@ -12,11 +12,13 @@ from gpupipe.io.compute_formula import formula_columns
 from gpupipe.io.csv_settings import WHITESPACE
 from gpupipe.io.filter_expression import columns_of
 from gpupipe.io.settings import JoinedTable, Source, TableSource
-from gpupipe.names import MOST_HINTS, NamePatterns, enumerate_names, unmatched
+from gpupipe.names import MOST_HINTS, SELECTORS, NamePatterns, enumerate_names, is_unnamed, unmatched
 
 
 class ColumnFilter:
     """Column selection of a source.
+
+    Columns without a name, such as a stored row index, are ignored unless the source mentions them.
 
     Parameters
     ----------
@@ -28,7 +30,7 @@ class ColumnFilter:
     def __init__(self, source: TableSource, columns: Iterable[str] | None = None) -> None:
         self.explicit = columns is not None
         self.keep = tuple(columns) if columns is not None else source.columns
-        self.drop = () if self.explicit else tuple(name for name in source.drop if not name.startswith("@"))
+        self.drop = () if self.explicit else tuple(name for name in source.drop if name not in SELECTORS)
         always = (*source.targets, source.weight) if isinstance(source, Source) else ()
         self.always = tuple(name for name in always if name is not None)
         self.checked = source.checked if isinstance(source, Source) and not self.explicit else ()
@@ -43,6 +45,8 @@ class ColumnFilter:
         self._kept = None if self.keep is None else NamePatterns(self.keep)
         self._dropped = NamePatterns(self.drop)
         self._named = frozenset([*(self.keep or ()), *self.to_filter, *self.always])
+        keys = (*source.on.right, source.time) if isinstance(source, JoinedTable) else ()
+        self._stated = self._named.union(source.declared, keys)
 
     def fresh(self) -> ColumnFilter:
         """Return a copy that has not seen any columns."""
@@ -59,7 +63,17 @@ class ColumnFilter:
         """Return True if the column is part of the result; a column that only the row filter uses is not."""
         if name in self.always or name in self.checked:
             return True
+        if self.is_ignored(name):
+            return False
         return (self._kept is None or self._kept.matches(name)) and not self._dropped.matches(name)
+
+    def is_ignored(self, name: str) -> bool:
+        """Return True for a column without a name that the source does not mention."""
+        return is_unnamed(name) and name not in self._stated
+
+    def is_mentioned(self, name: str) -> bool:
+        """Return True if the source names the column, to use or to drop it."""
+        return name in self._stated or name in self.drop
 
     def is_named(self, name: str) -> bool:
         """Return True if the column is requested by its exact name and so must not be dropped."""
@@ -88,7 +102,11 @@ class ColumnFilter:
                     fix=f"set the delimiter; for runs of spaces and tabs: csv: {{delimiter: '{WHITESPACE}'}}",
                     names=absent,
                 )
-            hints = [f"{name}: {hint}" for name in absent[:MOST_HINTS] if (hint := did_you_mean(name, known))]
+            hints = [
+                f"{name}: {hint}"
+                for name in absent[:MOST_HINTS]
+                if (hint := did_you_mean(name, [*known, *SELECTORS] if name.startswith("@") else known))
+            ]
             raise SchemaError(
                 f"no such column: {enumerate_names(absent)}",
                 where=label,

@@ -25,6 +25,18 @@ class CsvSettings(Settings):
     names: tuple[str, ...] | None = Field(
         None, min_length=1, description="Column names of files without a header. Default: the first row is the header."
     )
+    skip_rows: int = Field(
+        0,
+        ge=0,
+        le=1_000_000,
+        description="Number of lines to skip before the header, or before the rows if `names` is set.",
+    )
+    comment: str | None = Field(
+        None,
+        min_length=1,
+        max_length=5,
+        description="Prefix of lines to ignore, such as #, before the header and between rows. Default: none.",
+    )
     null_values: tuple[str, ...] = Field(
         (), description='Strings read as missing values, in addition to the built-in ones such as "", NA and null.'
     )
@@ -68,6 +80,13 @@ class CsvSettings(Settings):
             raise ValueError(f"unknown encoding {encoding!r}; use one such as utf8, latin-1, cp1252, utf-16") from None
         return encoding
 
+    @field_validator("comment")
+    @classmethod
+    def _is_a_prefix(cls, comment: str | None) -> str | None:
+        if comment is not None and (not comment.isprintable() or comment != comment.strip()):
+            raise ValueError(f"expected 1 to 5 printable characters without blanks; got {comment!r}")
+        return comment
+
     @field_validator("names")
     @classmethod
     def _are_distinct(cls, names: tuple[str, ...] | None) -> tuple[str, ...] | None:
@@ -77,6 +96,8 @@ class CsvSettings(Settings):
 
     @model_validator(mode="after")
     def _separators_are_distinct(self) -> CsvSettings:
+        if self.comment is not None and self.comment[0] in (self.delimiter, self.quote):
+            raise ValueError(f"comment: {self.comment!r} starts with the delimiter or the quote character")
         blanks = (" ", "\t") if self.delimiter == WHITESPACE else ()
         if self.thousands is not None and self.thousands in (self.decimal, self.delimiter, self.quote, *blanks):
             raise ValueError(

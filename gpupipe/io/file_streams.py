@@ -14,10 +14,12 @@ from typing import Any
 
 import pyarrow as pa
 
+from gpupipe.errors import DataError
 from gpupipe.io.file_changes import removed, require_unchanged
-from gpupipe.io.files import SourceFile, convert_read_errors
+from gpupipe.io.files import SourceFile, convert_read_errors, mask
 from gpupipe.io.formats.registry import compression_of
 from gpupipe.io.signatures import require_signature
+from gpupipe.io.zip_members import open_member
 
 ByteRange = tuple[int, int]  # first byte, and the end (exclusive)
 
@@ -61,9 +63,24 @@ def open_file(file: SourceFile, unpack: bool = False, span: ByteRange | None = N
         if span is not None:
             yield stream.get_stream(span[0], span[1] - span[0])
         elif codec:
-            yield pa.CompressedInputStream(stream, codec)
+            yield _unpacked(stream, codec, file)
         else:
             yield stream
+
+
+def _unpacked(stream: Any, codec: str, file: SourceFile) -> Any:
+    """Return the decompressed bytes of a file; Arrow has no decoder of xz and zip, the standard library has."""
+    if codec == "xz":
+        import lzma  # few tables need it
+
+        return pa.PythonFile(lzma.open(stream), mode="r")
+    if codec == "zip":
+        try:
+            return pa.PythonFile(open_member(stream), mode="r")
+        except DataError as error:
+            error.place(mask(file.path))
+            raise
+    return pa.CompressedInputStream(stream, codec)
 
 
 @contextmanager

@@ -16,8 +16,10 @@ from urllib.parse import unquote
 
 from gpupipe.errors import DataError, GpupipeError, RowSizeError, did_you_mean
 from gpupipe.io.formats.registry import format_of, require_format
+from gpupipe.io.network_errors import network_error
 from gpupipe.io.settings import TableSource
 from gpupipe.io.table_copy import TableCopy
+from gpupipe.io.zip_members import member_format
 from gpupipe.system_errors import OPEN_FILES, THREADS, shortage
 
 HIVE_NULL = "__HIVE_DEFAULT_PARTITION__"
@@ -116,24 +118,27 @@ def convert_read_errors(path: str) -> Iterator[None]:
         yield
     except GpupipeError:
         raise
-    except PermissionError as error:
-        fix = "grant the current user read permission"
-        raise DataError("permission to read the file was denied", where=mask(path), fix=fix) from error
     except Exception as error:  # errors of Arrow and of fsspec plugins have no common base class
-        # Memory is not checked: a corrupt file may request any amount.
-        if (found := shortage(error, (THREADS, OPEN_FILES))) is not None:
-            found.place(mask(path))
-            raise found from error
-        # A message of pyarrow 26.0, which raises OSError for all unreadable Parquet files.
-        if re.search("encrypt|decrypt", str(error), re.IGNORECASE):
-            raise DataError("the file is encrypted", where=mask(path), fix=DECRYPT) from error
-        # A message of pyarrow 26.0, which raises ArrowInvalid for all malformed files.
-        kind = RowSizeError if "straddling object" in str(error) else DataError
-        raise kind(
-            f"the file cannot be read: {reason_of(error)}",
-            where=mask(path),
-            fix="check that the file is complete and in the expected format",
-        ) from error
+        raise _read_error(error, path) from error
+
+
+def _read_error(error: Exception, path: str) -> GpupipeError:
+    if "://" in path and (found := network_error(error, path, mask(path))) is not None:
+        return found
+    if isinstance(error, PermissionError):
+        fix = "grant the current user read permission"
+        return DataError("permission to read the file was denied", where=mask(path), fix=fix)
+    # Memory is not checked: a corrupt file may request any amount.
+    if (short := shortage(error, (THREADS, OPEN_FILES))) is not None:
+        short.place(mask(path))
+        return short
+    # A message of pyarrow 26.0, which raises OSError for all unreadable Parquet files.
+    if re.search("encrypt|decrypt", str(error), re.IGNORECASE):
+        return DataError("the file is encrypted", where=mask(path), fix=DECRYPT)
+    # A message of pyarrow 26.0, which raises ArrowInvalid for all malformed files.
+    kind = RowSizeError if "straddling object" in str(error) else DataError
+    fix = "check that the file is complete and in the expected format"
+    return kind(f"the file cannot be read: {reason_of(error)}", where=mask(path), fix=fix)
 
 
 def reason_of(error: BaseException | None) -> str:
@@ -227,6 +232,7 @@ def _local_file(name: str, stated: str, root: str) -> SourceFile:
     if not stat.S_ISREG(status.st_mode):  # reading a pipe could block for ever; a device may have no end
         kind = SPECIAL_FILES.get(stat.S_IFMT(status.st_mode), "a special file")
         raise DataError(f"expected a regular file, found {kind}", where=name, fix="write the rows to a file")
+    stated = (format_of(name) or member_format(name) or stated) if stated == "auto" else stated
     return SourceFile.local(name, status, require_format(name, stated), _partitions(name, root))
 
 
@@ -248,21 +254,23 @@ def _remote_files(url: str, stated: str) -> list[SourceFile]:
         if glob.has_magic(path) and not url.startswith(("http://", "https://")):
             listed, root = system.glob(path, detail=True), _fixed_part(path)
             names = sorted(name for name, info in listed.items() if info["type"] == "file")
-        elif (info := _info_of_file(system, path)) is not None:
+        elif (info := _info_of_file(system, path, url)) is not None:
             listed, root, names = {path: info}, path.rpartition("/")[0], [path]
         else:
             listed, root = system.find(path, detail=True), path
-            names = _readable(sorted(listed), path, stated)
+            names = _readable(sorted(listed), path, stated) if listed else []
         if names:
             return [_remote_file(system, name, listed[name], stated, root) for name in names]
     raise DataError("no files found", where=mask(url), fix="check the URL and the permission to list it")
 
 
-def _info_of_file(system: Any, path: str) -> Mapping[str, Any] | None:
+def _info_of_file(system: Any, path: str, url: str) -> Mapping[str, Any] | None:
     """Return the metadata of a remote file; None if `path` is a folder or does not exist."""
     try:
         info: Mapping[str, Any] = system.info(path)
-    except Exception:  # as in fsspec's isfile: listing the path raises the error with its reason
+    except Exception as error:  # as in fsspec's isfile: listing the path raises other errors with their reason
+        if network_error(error, url, "") is not None:
+            raise
         return None
     return info if info["type"] == "file" else None
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from gpupipe.errors import ConfigError, DataError, SchemaError
+from gpupipe.errors import ConfigError, DataError
 from gpupipe.io.hashing_stream import HashingStream
 
 if TYPE_CHECKING:
@@ -44,12 +44,9 @@ class InMemoryTable:
         name = type_name(frame)
         try:
             table = frame_to_arrow(frame)
-        except SchemaError:
+        except DataError as error:
+            error.place(name)
             raise
-        except (DataError, TypeError) as error:  # TypeError: sparse columns of pandas
-            what = error.what if isinstance(error, DataError) else f"cannot convert the {name} to Arrow: {error}"
-            fix = "convert the column to a single dtype other than object, or remove it from the frame"
-            raise DataError(what, where=name, fix=fix) from error
         size = f"{count(table.num_rows, 'row')} x {count(table.num_columns, 'column')}"
         return cls(f"{name}, {size}", table)
 

@@ -8,7 +8,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from gpupipe.errors import DataError, SchemaError
-from gpupipe.io.arrow_types import UnusableColumn, is_nested, plain_column
+from gpupipe.io.arrow_types import UnusableColumn, is_nested, plain_column, stated_categories
 from gpupipe.io.column_filter import ColumnFilter
 from gpupipe.io.files import SourceFile, convert_read_errors
 from gpupipe.io.hive_partitions import require_agreement
@@ -37,9 +37,7 @@ def usable_names(schema: pa.Schema, file: SourceFile, wanted: ColumnFilter, note
             drop_column(name, content, file, wanted, notes)
     if not names:
         raise DataError("the file has no columns", where=file.label, fix="check that this is the right file")
-    picked = wanted.pick(names)
-    if not picked:
-        raise SchemaError("the file has none of the requested columns", where=file.label)
+    picked = pick_names(names, file, wanted, notes)
     usable = []
     for name in picked:
         kind = schema.field(name).type
@@ -47,6 +45,30 @@ def usable_names(schema: pa.Schema, file: SourceFile, wanted: ColumnFilter, note
         if not (is_nested(kind) and is_dropped(name, content, file, wanted, notes)):
             usable.append(name)
     return _require_some(usable, file)
+
+
+def pick_names(names: Sequence[str], file: SourceFile, wanted: ColumnFilter, notes: Notes) -> list[str]:
+    """Return the wanted ones of the columns of a file, with a note for each ignored one; see `ColumnFilter.pick`.
+
+    Raises
+    ------
+    SchemaError
+        If the file has none of them, or one of them has a blank name.
+    """
+    picked = wanted.pick(names)
+    for name in filter(wanted.is_ignored, names):
+        fix = "declare its kind in schema or rename it" if name.strip() else "rename it"
+        notes.add(f"column {name!r} is ignored: it has no name, like a row index; to use it, {fix}", name)
+    if blank := [name for name in picked if not name.strip() and not wanted.everything]:
+        what = f"column {blank[0]!r} has no name, so it cannot be used"
+        raise SchemaError(what, where=file.label, fix="rename it in the table, or remove it from the configuration")
+    if not picked:
+        raise SchemaError(
+            "the file has none of the requested columns",
+            where=file.label,
+            fix=f"its columns are {enumerate_names(names, quoted=True)}",
+        )
+    return picked
 
 
 def require_distinct_names(names: Sequence[str], file: SourceFile) -> None:
@@ -95,10 +117,12 @@ def plain_table(table: pa.Table, file: SourceFile, wanted: ColumnFilter, notes: 
     SchemaError
         If a column requested by name is unusable, or a column contradicts the hive partition of the file.
     """
-    columns = {}
+    columns, categories = {}, stated_categories(table.schema)
     for name, column in zip(table.column_names, table.columns, strict=True):
         try:
             with convert_read_errors(file.path):
+                if name in categories and not pa.types.is_dictionary(column.type):
+                    column = column.dictionary_encode()
                 plain, change = plain_column(column)
                 if plain.type == TEXT and file.format != "csv":  # the CSV parser has checked text and codes
                     _check_codes(plain)

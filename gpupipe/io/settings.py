@@ -23,6 +23,7 @@ from gpupipe.io.csv_settings import CsvSettings
 from gpupipe.io.event_settings import Entities, GroupBy
 from gpupipe.io.filter_expression import parse_where
 from gpupipe.io.origin_settings import TableOrigin
+from gpupipe.names import SELECTORS
 from gpupipe.settings import Label, Names, Settings
 from gpupipe.table.schema import TEXT_KINDS, DeclaredColumn
 from gpupipe.table.time_texts import is_strict
@@ -67,7 +68,7 @@ class TableSource(TableOrigin):
     @field_validator("columns")
     @classmethod
     def _have_no_selectors(cls, columns: tuple[str, ...] | None) -> tuple[str, ...] | None:
-        kinds = [name for name in columns or () if name.startswith("@")]
+        kinds = [name for name in columns or () if name in SELECTORS]
         if kinds:
             raise ValueError(
                 f"{', '.join(kinds)}: columns takes names and globs only, as kinds are inferred after reading; list "
@@ -176,7 +177,7 @@ class Source(TableSource):
     @field_validator("id")
     @classmethod
     def _are_exact_names(cls, names: tuple[str, ...]) -> tuple[str, ...]:
-        if patterns := [name for name in names if name.startswith(("@", "!")) or "*" in name]:
+        if patterns := [name for name in names if name in SELECTORS or name.startswith("!") or "*" in name]:
             raise ValueError(f"{', '.join(patterns)}: id takes exact column names, not globs or selectors")
         if taken := [name for name in names if name in PREDICTION_COLUMNS]:
             raise ValueError(f"{taken[0]!r} is a reserved column of predictions.parquet: rename it in the source")

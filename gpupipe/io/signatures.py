@@ -39,8 +39,12 @@ SIGNATURES = (
     FileSignature("gzip-compressed data", rb"\x1f\x8b\x08"),
     FileSignature("zstd-compressed data", rb"\x28\xb5\x2f\xfd"),
     FileSignature("bzip2-compressed data", rb"BZh\d1AY&SY"),
+    FileSignature("xz-compressed data", rb"\xfd7zXZ\0"),
 )
-PACKED = {"gzip": b"\x1f\x8b", "zstd": b"\x28\xb5\x2f\xfd", "bz2": b"BZh", "lz4": b"\x04\x22\x4d\x18"}
+PACKED = {
+    "gzip": b"\x1f\x8b", "zstd": b"\x28\xb5\x2f\xfd", "bz2": b"BZh", "lz4": b"\x04\x22\x4d\x18",
+    "xz": b"\xfd7zXZ\0", "zip": b"PK",
+}  # fmt: skip
 TEXT = re.compile(rb"[\t\r\n\x20-\x7e]+")
 
 

@@ -102,7 +102,7 @@ def read_partitions(
         table = encode_chunks(found, workers, declared)
     table = repartition(table, wanted)
     kinds = {column.name: column.kind for column in table.schema}
-    gone = select_dropped(config.source.drop, kinds, config.source.targets, config.source.checked)
+    gone = select_dropped(config.source.drop, kinds, config.source.targets, config.source.checked, lines)
     table = table.select(table.schema.without(gone)) if gone else table
     return LoadedPartitions(table, tuple(lines), (*partition_notes, f"{len(table.partitions)} partitions"))
 

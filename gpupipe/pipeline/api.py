@@ -15,6 +15,7 @@ from gpupipe.config.error_text import describe_python_value
 from gpupipe.config.resolved_yaml import summary_yaml
 from gpupipe.errors import ConfigError
 from gpupipe.pipeline.arguments import (
+    name_columns,
     python_errors,
     read_size,
     require_count,
@@ -157,10 +158,9 @@ class Pipeline(FeatureAccess):
         engine: EngineSetting | None = None,
         output: str | os.PathLike[str] | None = None,
     ) -> None:
-        about_rows = {
-            "target": target, "positive": positive, "task": task, "quantiles": quantiles, "weight": weight,
-            "columns": columns, "drop": drop, "where": where, "schema": schema,
-        }  # fmt: skip
+        names = {"target": target, "weight": weight, "columns": columns, "drop": drop, "schema": schema}
+        about_rows = {name: name_columns(given, source) for name, given in names.items()}
+        about_rows |= {"positive": positive, "task": task, "quantiles": quantiles, "where": where}
         sections = {
             "name": name, "seed": seed, "device": device, "fallback": fallback, "engine": engine, "gpu": gpu,
             "cluster": cluster, "tables": tables, "data": data, "split": split, "features": features, "models": models,

@@ -20,7 +20,7 @@ from gpupipe.io.formats.registry import format_of
 from gpupipe.io.frame_field import in_memory_table, is_in_memory
 from gpupipe.io.origin_settings import ORIGIN_OF, ORIGINS
 from gpupipe.io.settings import Source, TableSource
-from gpupipe.names import unmatched
+from gpupipe.names import SELECTORS, unmatched
 from gpupipe.units import parse_size
 
 Table = TypeVar("Table", bound=TableSource)
@@ -56,6 +56,21 @@ def _section(source: Mapping[Any, Any]) -> dict[str, Any]:
             fix='convert a dict of columns with pandas.DataFrame; a dict of reader options needs "path" or "frame"',
         )
     return dict(source)
+
+
+def name_columns(given: Any, source: Any) -> Any:
+    """Return column names as texts: pandas also allows numbers and, with several levels, tuples as names.
+
+    >>> name_columns([3, "age"], None)
+    ['3', 'age']
+    """
+    if isinstance(given, tuple) and hasattr(source, "iloc") and given in list(source.columns):
+        return str(given)
+    if isinstance(given, Mapping):
+        return {name_columns(name, source): value for name, value in given.items()}
+    if isinstance(given, list | tuple):
+        return [name_columns(name, source) for name in given]
+    return str(given) if isinstance(given, int | float) and not isinstance(given, bool) else given
 
 
 def with_data(config: Config, data: Any = None, tables: Any = None) -> Config:
@@ -132,7 +147,7 @@ def _reading(source: Table, data: Any, name: str) -> Table:
     if is_in_memory(data) or isinstance(data, Mapping):
         fields["frame"] = in_memory_table(data)
         names = fields["frame"].column_names  # columns to drop may be missing
-        gone = frozenset(unmatched((item for item in source.drop if not item.startswith("@")), names))
+        gone = frozenset(unmatched((item for item in source.drop if item not in SELECTORS), names))
         fields["drop"] = tuple(item for item in source.drop if item not in gone)
     else:
         given = [data] if isinstance(data, str | os.PathLike) else data

@@ -21,6 +21,7 @@ from gpupipe.io.input_files import InputFiles
 from gpupipe.io.row_sample import take_sample
 from gpupipe.io.settings import Source
 from gpupipe.io.source_reader import read_arrow
+from gpupipe.names import SELECTORS
 from gpupipe.table.time_columns import is_text
 from gpupipe.units import is_time
 
@@ -37,7 +38,7 @@ def find_identifiers(config: Config, files: InputFiles | None = None) -> list[st
     source = config.source
     if source.id:
         return list(source.id)
-    names = [name for name in source.drop if not name.startswith("@") and not set(name) & set("*?[")]
+    names = [name for name in source.drop if name not in SELECTORS and not set(name) & set("*?[")]
     if not names or source.prepare or source.is_made_of_events:
         return []
     # No isolation: the files have been read before.

@@ -5,7 +5,7 @@ The first reader in `READERS` that applies is used.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, MutableMapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, MutableMapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
@@ -236,7 +236,7 @@ def read_table(config: Config, backend: Backend, files: InputFiles | None = None
     inputs = TableInputs(ruled.source, ruled.tables, files, backend, _main_keys(config) if derived else None, derived)
     try:
         found, reader = _read_rows(inputs)
-        table, notes = _drop_kinds(found.table, ruled), tuple(found.notes)
+        table, notes = _drop_kinds(found.table, ruled, found.notes), tuple(found.notes)
         if inputs.cache is not None and reader.fills_cache:
             notes += tuple(inputs.cache.store(table))
         rule_only = rule_only_columns(config, table.schema)
@@ -271,10 +271,10 @@ def _enforce_rules(found: ReadTable[TableT], config: Config, backend: Backend, f
     return replace(found, table=table, rules=rules)
 
 
-def _drop_kinds(table: Table, config: Config) -> Table:
+def _drop_kinds(table: Table, config: Config, notes: Iterable[str]) -> Table:
     """Drop columns selected by kind, as by ``drop: ["@text"]``; kinds are known only after reading."""
     kinds = {column.name: column.kind for column in table.schema}
-    gone = select_dropped(config.source.drop, kinds, config.source.targets, config.source.checked)
+    gone = select_dropped(config.source.drop, kinds, config.source.targets, config.source.checked, notes)
     return table.select(table.schema.without(gone)) if gone else table
 
 

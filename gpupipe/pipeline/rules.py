@@ -18,6 +18,7 @@ from gpupipe.io.input_files import InputFiles, data_files
 from gpupipe.io.join import read_joined
 from gpupipe.io.settings import CheckedSource, Source
 from gpupipe.io.source_reader import read_arrow
+from gpupipe.names import SELECTORS
 from gpupipe.rules import ColumnRules, RuleViolation, describe_violations
 from gpupipe.rules.check import find_violations
 from gpupipe.rules.model_rules import ServedRules
@@ -64,12 +65,15 @@ def include_ruled_columns(config: Config) -> Config:
 
     Only columns named exactly by a rule are included; globs match the columns that are read anyway.
     """
-    source, names = config.source, [n for n in config.data if not (n.startswith(("@", "!")) or set(n) & set(GLOB))]
+    source, names = (
+        config.source,
+        [n for n in config.data if not (n in SELECTORS or n.startswith("!") or set(n) & set(GLOB))],
+    )
     gone = [name for name in names if not ColumnFilter(source).is_wanted(name)]
     if any(table.is_joined for table in config.tables.values()):
         gone = [name for name in gone if name in source.drop]  # the others may be columns of joined tables
     kept = [name for name in names if ColumnFilter(source).is_wanted(name)]
-    if not gone and not any(name.startswith("@") for name in source.drop):
+    if not gone and not any(name in SELECTORS for name in source.drop):
         return config
     fields = {name: getattr(source, name) for name in type(source).model_fields}
     checked = CheckedSource.model_construct(**fields, also=(*gone, *kept)).read_as(source.keys)

@@ -30,8 +30,10 @@ from gpupipe.features.program.fit import fit_features
 from gpupipe.features.program.fitted import FittedFeatures, write_matrix
 from gpupipe.features.program.target import Target
 from gpupipe.features.statistics.training import make_statistics
+from gpupipe.io.arrow_types import plain_categories
 from gpupipe.io.dask_table import DaskTable
 from gpupipe.io.in_memory import type_name
+from gpupipe.names import is_unnamed
 from gpupipe.pipeline.target import SingleTask, TargetColumn, all_known, infer_goal, target_values
 from gpupipe.pipeline.training import feature_target
 from gpupipe.table.blocks import EncodedTable
@@ -306,7 +308,12 @@ class FeatureProgram(TransformerMixin, BaseEstimator):  # type: ignore[misc]  # 
         if arrow.num_rows == 0:
             shape = (0, arrow.num_columns)
             raise ValueError(f"Found array with 0 sample(s) (shape={shape}) while a minimum of 1 is required.")
-        return arrow
+        ignored = {name for name in arrow.column_names if is_unnamed(name) and name not in (self.schema or {})}
+        for name in sorted(ignored) if reset else ():
+            what = f"column {name!r} is ignored: it has no name, like a row index; to use it, rename it"
+            warnings.warn(what, stacklevel=4)
+        arrow = arrow.select([name for name in arrow.column_names if name not in ignored]) if ignored else arrow
+        return plain_categories(arrow)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

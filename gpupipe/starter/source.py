@@ -8,6 +8,7 @@ from pathlib import Path
 
 from gpupipe.errors import ConfigError
 from gpupipe.io.files import as_text
+from gpupipe.names import SELECTORS
 from gpupipe.starter.columns import TableColumns
 from gpupipe.starter.document import YamlDocument, flow
 from gpupipe.starter.target_analysis import TargetAnalysis
@@ -94,7 +95,7 @@ def path_from(path: str, config: Path) -> str:
 def drop_pattern(name: str) -> str:
     """Return the ``drop:`` pattern that matches exactly this column, with special characters escaped."""
     pattern = glob.escape(name)
-    return f"[@]{pattern[1:]}" if pattern.startswith("@") else pattern
+    return f"[@]{pattern[1:]}" if name in SELECTORS else pattern
 
 
 def about_target(analysis: TargetAnalysis) -> str:

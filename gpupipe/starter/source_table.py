@@ -18,6 +18,7 @@ from gpupipe.io.formats.registry import format_of
 from gpupipe.io.origin_settings import DATABASES, database_name
 from gpupipe.io.settings import TableSource
 from gpupipe.io.source_reader import read_arrow
+from gpupipe.io.zip_members import member_format
 from gpupipe.starter.facts import collect_facts
 from gpupipe.units import is_number
 
@@ -94,7 +95,7 @@ def _require_path(path: str) -> None:
 
 def _format(path: str) -> tuple[str, str]:
     """Return the value of ``format:`` and a comment; ``auto`` if the file name has a known suffix."""
-    if "://" in path or not Path(path).expanduser().is_file() or format_of(path):
+    if "://" in path or not Path(path).expanduser().is_file() or format_of(path) or member_format(path):
         return "auto", ""
     with open(Path(path).expanduser(), "rb") as raw:
         head = raw.read(64).lstrip()
@@ -129,6 +130,11 @@ class _Attempt:
         """Detect the encoding, the delimiter and the header."""
         stated = CsvSettings.model_validate(self.csv)
         dialect = detect_dialect(file, stated)
+        if lead := dialect.lead(stated):
+            for setting, value in lead.items():
+                self.set(setting, value, "the first lines of the file are not part of the table")
+            stated = CsvSettings.model_validate(self.csv)
+            dialect = detect_dialect(file, stated)
         if dialect.encoding != stated.encoding:
             self.set("encoding", dialect.encoding, ENCODING_COMMENT if dialect.encoding in GUESSES.values() else "")
         if dialect.delimiter != ",":

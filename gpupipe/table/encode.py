@@ -142,7 +142,7 @@ def plain_values(arrow: pa.Table, name: str) -> pa.ChunkedArray:
     if pa.types.is_nested(kind) or pa.types.is_interval(kind):
         raise SchemaError(
             f"column {name!r} contains {kind}: expected a single value per row",
-            fix=f"drop it: drop: [{name}]",
+            fix=f"drop it: drop: [{name}], or frame.drop(columns=[{name!r}])",
             names=[name],
         )
     return column

@@ -13,7 +13,7 @@ from gpupipe.table.encode import require, require_distinct
 from gpupipe.table.level_text import canonical_text
 from gpupipe.table.temporal_objects import uniform_times, with_uniform_times
 
-EXPECTED = "a pandas.DataFrame, a frame of polars, cuDF or DuckDB, a pyarrow.Table, or a dict of columns"
+EXPECTED = "a pandas.DataFrame, a frame of polars, cuDF or DuckDB, a pyarrow.Table or Dataset, or a dict of columns"
 EXPECTED_ROWS = (
     "a frame (pandas, polars, pyarrow, cuDF, DuckDB), a dict of columns, one row as a dict or a pandas.Series, "
     "a list of dicts, or a path"
@@ -29,6 +29,7 @@ def is_frame(data: Any) -> bool:
         or _is_cudf(data)
         or (hasattr(data, "__arrow_c_stream__") and not _is_series(data))
         or _is_lazy(data)
+        or _is_data_set(data)
     )
 
 
@@ -38,8 +39,8 @@ def frame_to_arrow(data: Any) -> pa.Table:
     Parameters
     ----------
     data : pandas.DataFrame, polars.DataFrame or LazyFrame, cudf.DataFrame, DuckDB relation, pyarrow.Table,
-        RecordBatch or RecordBatchReader, anything with ``__arrow_c_stream__`` (the Arrow PyCapsule protocol), or a
-        mapping of column names to sequences of one length.
+        RecordBatch, RecordBatchReader or Dataset, datasets.Dataset of Hugging Face, anything with
+        ``__arrow_c_stream__`` (the Arrow PyCapsule protocol), or a mapping of column names to sequences of one length.
 
     Raises
     ------
@@ -55,7 +56,7 @@ def frame_to_arrow(data: Any) -> pa.Table:
     """
     try:
         table = _converted(data)
-    except pa.ArrowException as error:
+    except (pa.ArrowException, OverflowError) as error:
         reason = "; ".join(map(str, error.args))
         raise DataError(f"cannot convert {type(data).__name__} to an Arrow table: {reason}") from error
     require_distinct(table.column_names)
@@ -119,6 +120,8 @@ def _read_rows(data: Any, required: Sequence[str], optional: Sequence[str]) -> p
         data, "collect_schema"
     ):  # polars: object columns cannot be converted, even if the model does not read them
         return frame_to_arrow(data.select(_wanted(data.collect_schema().names(), required, optional)))
+    if _is_a(data, "pyarrow", "Dataset"):
+        return frame_to_arrow(data.to_table(columns=_wanted(data.schema.names, required, optional)))
     table = frame_to_arrow(data)
     return table.select(_wanted(table.column_names, required, optional))
 
@@ -159,7 +162,9 @@ def _as_columns(values: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def _single(value: Any) -> Any:
-    """Return one value in a form that Arrow accepts."""
+    """Return one value in a form that Arrow accepts: intervals and periods become text."""
+    if _is_a(value, "pandas", "Interval") or _is_a(value, "pandas", "Period"):
+        return str(value)
     return value.item() if isinstance(value, np.ndarray) else value
 
 
@@ -196,10 +201,7 @@ def _converted(data: Any) -> pa.Table:
     if _is_pandas(data):
         named = with_uniform_times(data.rename(columns=str))
         require_distinct(list(named.columns))  # pyarrow renames duplicates silently
-        try:
-            return pa.Table.from_pandas(named, preserve_index=False)
-        except (pa.ArrowInvalid, pa.ArrowTypeError):  # a column of objects of several types
-            return pa.table({name: _array(name, named[name]) for name in named.columns})
+        return _pandas_table(named)
     if _is_cudf(data):
         return data.to_arrow(preserve_index=False)
     if _is_mapping(data):
@@ -210,7 +212,22 @@ def _converted(data: Any) -> pa.Table:
         return pa.table(data)
     if _is_lazy(data):
         return pa.table(data.collect())
+    if _is_a(data, "pyarrow", "Dataset"):
+        return data.to_table()
+    if _is_a(data, "datasets", "Dataset"):
+        # `data` is the whole memory-mapped table; rows that were selected or shuffled are an index into it.
+        return data.with_format("arrow")[:] if len(data) else pa.table(data.data.table).slice(0, 0)
     raise DataError(f"expected {EXPECTED}; got {type(data).__name__}")
+
+
+def _pandas_table(frame: Any) -> pa.Table:
+    """Return a pandas frame as an Arrow table; sparse columns become dense."""
+    sparse = [name for name, dtype in frame.dtypes.items() if hasattr(dtype, "fill_value")]
+    frame = frame.assign(**{name: frame[name].sparse.to_dense() for name in sparse}) if sparse else frame
+    try:
+        return pa.Table.from_pandas(frame, preserve_index=False)
+    except (pa.ArrowException, OverflowError, TypeError, ValueError):  # again, for an error that contains the name
+        return pa.table({name: _array(name, column) for name, column in frame.items()})
 
 
 def _array(name: str, values: Iterable[Any]) -> Any:
@@ -222,11 +239,20 @@ def _array(name: str, values: Iterable[Any]) -> Any:
             return values.to_arrow()
         values = values.get() if hasattr(values, "__cuda_array_interface__") and hasattr(values, "get") else values
         values = uniform_times(values)
-        return pa.array(values, from_pandas=True)
+        try:
+            return pa.array(values, from_pandas=True)
+        except pa.ArrowInvalid:  # lists of intervals and periods
+            return pa.array(list(map(_single, values)), from_pandas=True)
     except (pa.ArrowException, OverflowError, TypeError, ValueError) as error:
         if (texts := _texts_of_several_types(values)) is not None:
             return texts
-        raise DataError(f"cannot convert column {name!r} to an Arrow array: {error}") from error
+        what = f"cannot convert column {name!r}{_dtype_of(values)} to an Arrow array: {error}"
+        fix = f"convert it to one type, for example to text: frame[{name!r}].astype(str); or drop it"
+        raise DataError(what, fix=fix) from error
+
+
+def _dtype_of(values: Any) -> str:
+    return f" of dtype {values.dtype}" if hasattr(values, "dtype") else ""
 
 
 def _texts_of_several_types(values: Iterable[Any]) -> pa.Array | None:
@@ -278,6 +304,10 @@ def _is_a(data: Any, library: str, name: str) -> bool:
 
 def _library(data: Any) -> str:
     return type(data).__module__.split(".")[0]
+
+
+def _is_data_set(data: Any) -> bool:
+    return _is_a(data, "pyarrow", "Dataset") or _is_a(data, "datasets", "Dataset")
 
 
 def _is_lazy(data: Any) -> bool:

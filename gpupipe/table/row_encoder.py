@@ -13,7 +13,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from gpupipe.errors import CellProblem, DataError, RowError
+from gpupipe.errors import CellProblem, DataError, RowError, describe_spelling
 from gpupipe.names import show_value
 from gpupipe.table.blocks import layout as table_layout
 from gpupipe.table.cell_encoders import (
@@ -250,7 +250,8 @@ class RowEncoder:
 def _problem(column: Column, encode: CellEncoder, row: Row) -> tuple[str, str] | None:
     """Return the value and the expectation that it contradicts, as text; None if it can be encoded."""
     if column.source not in row:
-        return ABSENT, "a column that the model reads"
+        hint = describe_spelling(column.source, map(str, row))
+        return ABSENT, "a column that the model reads" + (f"; {hint}" if hint else "")
     value = row[column.source]
     try:
         encode(value)

@@ -200,7 +200,8 @@ def test_thousands_of_columns_and_any_names_are_read(kind: str, tmp_path: Path) 
     names = ["", "a b\n", "x.y", "ü", *(f"c{i}" for i in range(1500))]
     table = pa.table({name: [i, i + 1] for i, name in enumerate(names)})
     WRITERS[kind](table, tmp_path / f"t.{kind}")
-    assert read_arrow(Source(path=str(tmp_path / f"t.{kind}"))).table.equals(table)
+    loaded = read_arrow(Source(path=str(tmp_path / f"t.{kind}")))
+    assert loaded.table.equals(table.select(names[1:])) and loaded.names == tuple(names)  # without a name: ignored
 
 
 def test_a_file_without_rows_groups_or_columns_is_an_error(tmp_path: Path) -> None:

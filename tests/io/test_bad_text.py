@@ -174,7 +174,7 @@ def test_settings_that_cannot_be_meant_are_refused(settings: dict[str, str]) -> 
         CsvSettings(**settings)
 
 
-@pytest.mark.parametrize("name", ["t.csv.gz", "t.csv.zst", "t.csv.bz2", "t.jsonl.gz"])
+@pytest.mark.parametrize("name", ["t.csv.gz", "t.csv.zst", "t.csv.bz2", "t.csv.xz", "t.csv.zip", "t.jsonl.gz"])
 def test_a_file_that_is_not_compressed_as_its_name_says_is_named_so(tmp_path: Path, name: str) -> None:
     assert "data from the suffix, found b'a,b,s" in refusal(read(tmp_path, BASE, name))
 

@@ -118,6 +118,7 @@ def test_no_library_that_reads_is_imported() -> None:
 
 def test_csv_settings_have_the_documented_defaults() -> None:
     assert CsvSettings().model_dump() == {
-        "delimiter": None, "names": None, "null_values": (), "encoding": "utf8", "strip": True, "bad_rows": "error",
+        "delimiter": None, "names": None, "skip_rows": 0, "comment": None,
+        "null_values": (), "encoding": "utf8", "strip": True, "bad_rows": "error",
         "decimal": ".", "thousands": None, "quote": '"',
     }  # fmt: skip

@@ -213,10 +213,8 @@ def test_rows_in_partitions_give_the_same_run(
 
 
 def test_frames_that_cannot_be_used_are_data_errors(tmp_path: Path) -> None:
-    with pytest.raises(DataError, match=r"cannot convert .* to an Arrow table"):
+    with pytest.raises(DataError, match=r"cannot convert column 'a' of dtype object to an Arrow array"):
         gp.Pipeline(pd.DataFrame({"a": [1, "x"]}), target="a")
-    with pytest.raises(DataError, match=r"column s\b(.|\n)*convert the column"):
-        gp.Pipeline(pd.DataFrame({"s": pd.arrays.SparseArray([0, 1])}), target="a")
     with pytest.raises(SchemaError, match="'a'"):
         gp.Pipeline(pd.DataFrame([[1, 2]], columns=["a", "a"]), target="a")
     with pytest.raises(DataError, match=r"there are no rows\n  where: pandas.DataFrame, 0 rows x 1 column\n"):

@@ -19,6 +19,7 @@ from gpupipe.features.history.derivation import DerivedColumn, DerivedOp
 from gpupipe.features.history.key_partitions import derive_by_keys
 from gpupipe.features.history.keys import EntityKeys, encode_own_keys, encode_shared_keys, order_events
 from gpupipe.features.history.tables import DerivationSources, HistoryRows
+from gpupipe.names import SELECTORS
 from gpupipe.settings import DurationOrZero, Names, TimeText
 from gpupipe.typing import Array
 from gpupipe.units import is_time, parse_duration_us, parse_time_us
@@ -269,7 +270,7 @@ def require_names(columns: Iterable[str] | str) -> tuple[str, ...]:
     """
     names = (columns,) if isinstance(columns, str) else tuple(columns)
     for name in names:
-        if name.startswith("@") or "*" in name:
+        if name in SELECTORS or "*" in name:
             raise ConfigError(
                 f"{name!r} is a pattern; history ops take column names", fix="list the columns by name", names=[name]
             )

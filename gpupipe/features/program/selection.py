@@ -5,9 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from gpupipe.errors import ConfigError, SchemaError, did_you_mean
-from gpupipe.names import NamePatterns, enumerate_names, is_glob
-
-KINDS = ("@numeric", "@categorical", "@datetime", "@text", "@boolean", "@all")
+from gpupipe.names import MOST_HINTS, SELECTORS, NamePatterns, enumerate_names, is_glob
 
 
 def no_column(name: str, columns: Iterable[str]) -> ConfigError:
@@ -63,9 +61,15 @@ def resolve(
 
 
 def select_dropped(
-    drop: Sequence[str], kinds: Mapping[str, str], targets: Sequence[str] = (), kept: Sequence[str] = ()
+    drop: Sequence[str],
+    kinds: Mapping[str, str],
+    targets: Sequence[str] = (),
+    kept: Sequence[str] = (),
+    notes: Iterable[str] = (),
 ) -> list[str]:
     """Return the columns that ``@kind`` selectors in ``drop:`` match, except the targets and the `kept` columns.
+
+    `notes` about the table, which contain why columns are absent, are for the error.
 
     Raises
     ------
@@ -73,7 +77,15 @@ def select_dropped(
         If no column would remain.
     """
     kinds = {name: kind for name, kind in kinds.items() if name not in targets}
-    selectors = [name for name in drop if name.startswith("@")]
+    if not kinds:
+        only = "column is the target" if len(targets) == 1 else "columns are the targets"
+        raise SchemaError(
+            f"no feature column is left: the only {only} {enumerate_names(targets, quoted=True)}",
+            where="source",
+            fix="; ".join(list(notes)[:MOST_HINTS])
+            or "add columns to the table, or keep more of them: see source.columns and source.drop",
+        )
+    selectors = [name for name in drop if name in SELECTORS]
     gone = resolve(selectors, kinds) if selectors else []
     if len(gone) == len(kinds):
         raise SchemaError("source.drop removes all columns", where="source.drop", fix="drop fewer columns")
@@ -90,9 +102,9 @@ def _matching(item: str, kinds: Mapping[str, str]) -> list[str] | None:
     if item in kinds:  # column names may contain *, @ or !
         return [item]
     if item.startswith("@"):
-        if item not in KINDS:
+        if item not in SELECTORS:
             raise ConfigError(
-                f"unknown selector {item!r}", fix=did_you_mean(item, KINDS) or f"use one of {', '.join(KINDS)}"
+                f"unknown selector {item!r}", fix=did_you_mean(item, SELECTORS) or f"use one of {', '.join(SELECTORS)}"
             )
         return [name for name, kind in kinds.items() if item in ("@all", f"@{kind}")]
     return (list(filter(NamePatterns([item]).matches, kinds)) if is_glob(item) else None) or None

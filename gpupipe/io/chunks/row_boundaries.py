@@ -73,6 +73,19 @@ def find_data_start(path: str, n_lines: int) -> int:
     return at
 
 
+def has_lines_with(path: str, span: ByteRange, prefix: bytes) -> bool:
+    """Return whether a line of a span, which starts with a line, has the prefix."""
+    marks, rest = (b"\n" + prefix, b"\r" + prefix), b"\n"
+    with open(path, "rb") as raw:
+        raw.seek(span[0])
+        while block := raw.read(BLOCK_BYTES):
+            block = rest + block
+            if any(mark in block for mark in marks):
+                return True
+            rest = block[-len(prefix) :]
+    return False
+
+
 def split_evenly(start: int, stop: int, most: int) -> list[ByteRange]:
     """Return equal byte ranges from `start` to `stop`, each of at most `most` bytes."""
     n = max(1, -(-(stop - start) // most))

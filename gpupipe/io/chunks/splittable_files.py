@@ -11,7 +11,7 @@ from pyarrow import orc
 from gpupipe.errors import GpupipeError
 from gpupipe.io.chunks.chunk import SourceChunk
 from gpupipe.io.chunks.parquet_stream import is_steady
-from gpupipe.io.chunks.row_boundaries import NEWLINE, find_data_start, split_evenly
+from gpupipe.io.chunks.row_boundaries import NEWLINE, find_data_start, has_lines_with, split_evenly
 from gpupipe.io.csv_settings import WHITESPACE
 from gpupipe.io.file_streams import ByteRange, open_file
 from gpupipe.io.files import SourceFile
@@ -136,6 +136,8 @@ def _text(file: SourceFile, source: TableSource) -> SplittableFile:
     if any(len(mark) > 1 for mark in marks):
         return SplittableFile(file, file.size)
     span = find_data_start(file.path, header.n_lines), file.size
+    if settings.comment is not None and has_lines_with(file.path, span, settings.comment.encode(settings.encoding)):
+        return SplittableFile(file, file.size)  # a quote in a comment is not a quote
     return SplittableFile(
         file, file.size, span=span, quote=marks[1][0] if settings.quote else None, delimiter=marks[0][0]
     )

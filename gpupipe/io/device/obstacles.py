@@ -14,7 +14,7 @@ from pyarrow import orc
 from gpupipe.backends.probe import INSTALL_RAPIDS
 from gpupipe.datasets.churn.customers import ID, MOST_IDS, SCHEMA
 from gpupipe.errors import DataError
-from gpupipe.io.arrow_types import is_nested
+from gpupipe.io.arrow_types import is_nested, is_text, stated_categories
 from gpupipe.io.column_filter import ColumnFilter
 from gpupipe.io.csv_settings import WHITESPACE, CsvSettings
 from gpupipe.io.file_changes import require_unchanged
@@ -166,6 +166,9 @@ def _require_plain_csv(settings: CsvSettings) -> None:
     if settings.thousands is not None:
         what = "thousands separators are not supported on the GPU"
         raise UnsupportedOnDevice(what, "source.csv.thousands", "write numbers without them")
+    if settings.comment is not None:
+        what = "lines with comments are not supported on the GPU"
+        raise UnsupportedOnDevice(what, "source.csv.comment", "write the file without them")
     if settings.delimiter == WHITESPACE:
         raise UnsupportedOnDevice(
             "whitespace delimiters are not supported on the GPU", "source.csv.delimiter", "write the file with commas"
@@ -201,7 +204,10 @@ def _wanted_kinds(file: SourceFile, source: TableSource) -> dict[str, pa.DataTyp
             schema = parquet.schema_arrow
             old = frozenset(int96_columns(parquet, schema.names))
     names = [name for name in ColumnFilter(source).pick(schema.names) if not is_nested(schema.field(name).type)]
-    return {name: pa.month_day_nano_interval() if name in old else schema.field(name).type for name in names}
+    found = {name: pa.month_day_nano_interval() if name in old else schema.field(name).type for name in names}
+    for name in stated_categories(schema).intersection(found):
+        found[name] = found[name] if pa.types.is_dictionary(found[name]) else pa.dictionary(pa.int32(), found[name])
+    return found
 
 
 def is_plain(kind: pa.DataType) -> bool:
@@ -211,7 +217,7 @@ def is_plain(kind: pa.DataType) -> bool:
     """
     types = pa.types
     if types.is_dictionary(kind):
-        return is_plain(kind.value_type) and not types.is_temporal(kind.value_type)
+        return is_text(kind.value_type) and is_plain(kind.value_type)
     real = types.is_float32(kind) or types.is_float64(kind)
     text = types.is_string(kind) or types.is_large_string(kind)
     flag = types.is_boolean(kind) or types.is_null(kind)

@@ -8,6 +8,7 @@ from typing import Any
 import pyarrow as pa
 from pyarrow import feather, ipc
 
+from gpupipe.io.arrow_types import import_pandas_types
 from gpupipe.io.column_filter import ColumnFilter
 from gpupipe.io.file_streams import open_file
 from gpupipe.io.files import SourceFile
@@ -35,6 +36,8 @@ def read(file: SourceFile, wanted: ColumnFilter, source: TableSource, notes: Not
             table = table.select(usable_names(table.schema, file, wanted, notes))
         else:
             schema = reader_of(stream).schema
+            if import_pandas_types(schema):
+                schema = reader_of(stream).schema
             names = usable_names(schema, file, wanted, notes)
             table = reader_of(stream, [schema.get_field_index(name) for name in names]).read_all()
         table.validate(full=True)  # offsets and codes of a corrupt file could be out of bounds

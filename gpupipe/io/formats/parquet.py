@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from gpupipe.io.arrow_types import BEYOND_MICROS, is_bytes, is_text
+from gpupipe.io.arrow_types import BEYOND_MICROS, import_pandas_types, is_bytes, is_text
 from gpupipe.io.column_filter import ColumnFilter
 from gpupipe.io.file_streams import open_file
 from gpupipe.io.files import SourceFile
@@ -46,6 +46,8 @@ def read_groups(
     with open_file(file) as handle:
         probe = pq.ParquetFile(handle)
         schema = probe.schema_arrow  # a property that builds a new schema at each access
+        if import_pandas_types(schema):
+            schema = probe.schema_arrow
         names = column_names(probe, schema, file, wanted, notes)
         dictionaries = [n for n in names if is_text(kind := schema.field(n).type) or pa.types.is_binary(kind)]
         ancient = int96_columns(probe, names)

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from gpupipe.io.arrow_types import is_text
+from gpupipe.io.arrow_types import import_pandas_types, is_text
 from gpupipe.io.column_filter import ColumnFilter
 from gpupipe.io.file_streams import open_file
 from gpupipe.io.files import SourceFile
@@ -64,6 +64,8 @@ def read_groups_of(file: SourceFile, source: TableSource, written_out: bool = Fa
     with open_file(file) as handle:
         probe = pq.ParquetFile(handle)
         whole = probe.schema_arrow  # a property that builds a new schema at each access
+        if import_pandas_types(whole):
+            whole = probe.schema_arrow
         names = column_names(probe, whole, file, ColumnFilter(source), Notes())
         schema = pa.schema([whole.field(name) for name in names])
         metadata = probe.metadata

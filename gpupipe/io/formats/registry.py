@@ -51,7 +51,7 @@ def _require_function(plugin: InstalledPlugin, found: Any) -> Any:
 READERS: Registry[Any] = Registry("reader", group=PLUGINS, adapt=_require_function)
 """Readers of plug-ins: functions of an open file. The name of one is the format, and the suffix of its files."""
 
-COMPRESSIONS = {".gz": "gzip", ".zst": "zstd", ".bz2": "bz2", ".lz4": "lz4"}
+COMPRESSIONS = {".gz": "gzip", ".zst": "zstd", ".bz2": "bz2", ".lz4": "lz4", ".xz": "xz", ".zip": "zip"}
 
 GENERATORS: dict[str, str] = {
     "churn": "gpupipe.datasets.churn.generator:customers",
@@ -60,7 +60,7 @@ GENERATORS: dict[str, str] = {
 
 
 def compression_of(path: str) -> str | None:
-    """Return Arrow's name of the compression given by the last suffix of `path`, or None."""
+    """Return the name of the compression given by the last suffix of `path`, or None."""
     return next((codec for suffix, codec in COMPRESSIONS.items() if path.lower().endswith(suffix)), None)
 
 

@@ -20,7 +20,6 @@ from typing import Any
 import pyarrow as pa
 
 from gpupipe.backends.base import DeviceBackend
-from gpupipe.errors import SchemaError
 from gpupipe.io.column_filter import ColumnFilter
 from gpupipe.io.device.concatenation import DeviceFileColumns, are_missing, columns_of
 from gpupipe.io.device.csv.chunks import CsvChunk, regular_chunks
@@ -28,9 +27,10 @@ from gpupipe.io.device.number_texts import WORDS, is_plain_number, merge_numbers
 from gpupipe.io.device.obstacles import UnsupportedOnDevice, guard_device_read
 from gpupipe.io.device.text_values import CsvTexts
 from gpupipe.io.file_streams import open_file
-from gpupipe.io.files import SourceFile, mask
+from gpupipe.io.files import SourceFile
 from gpupipe.io.formats.csv.header import CsvHeader, read_header
 from gpupipe.io.notes import Notes
+from gpupipe.io.plain_tables import pick_names
 from gpupipe.io.settings import TableSource
 from gpupipe.table.device.encode import SAMPLE, TextRules
 from gpupipe.table.device.frame_columns import DeviceNumbers, TextCodes, strings
@@ -134,12 +134,10 @@ class _CsvReader:
     ) -> _CsvReader | None:
         """Return the reader of a file, or None if no rows follow its header."""
         with open_file(file) as stream:
-            header = read_header(stream, file, source.csv, notes)
+            header = read_header(stream, file, source.csv, notes, wanted.is_mentioned)
         if header is None:
             return None
-        names = wanted.pick(header.names)
-        if not names:
-            raise SchemaError("the file has none of the requested columns", where=mask(file.path))
+        names = pick_names(header.names, file, wanted, notes)
         return cls(file, header, names, CsvTexts(file, wanted, source, notes), backend, notes)
 
     def read(self) -> DeviceFileColumns | None:

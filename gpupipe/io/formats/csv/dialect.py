@@ -9,7 +9,7 @@ import re
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import islice
+from itertools import islice, pairwise
 from typing import Any
 
 from gpupipe.errors import EncodingError
@@ -23,6 +23,7 @@ from gpupipe.io.formats.csv.encoding import (
     next_encoding,
     require_no_nuls,
 )
+from gpupipe.io.formats.csv.rewritten_rows import empty_comments
 from gpupipe.io.formats.csv.whitespace import insert_tabs, is_blank_separated, parser_delimiter
 from gpupipe.units import MIB, is_number
 
@@ -33,6 +34,9 @@ MISSING_WORDS = {
     "", "na", "n/a", "na.", "n.a.", "nan", "null", "none", "nil", "missing", "unknown", "unk", "not available",
     "undefined", "error", "invalid", "blank",
 }  # fmt: skip
+
+SEPARATOR = re.compile(r'"?sep=([^\r\n])"?[\r\n]', re.IGNORECASE)  # the first line of some files of Excel
+COMMENT = re.compile(r"#(\s|$)")
 
 Row = Sequence[str]
 Rows = list[tuple[int, list[str]]]  # last line of the row, fields
@@ -53,7 +57,9 @@ class CsvDialect:
     is_all : bool
         True if the file has no other rows.
     text : str
-        Text of the rows.
+        Text of the rows, in which skipped lines and comments are empty.
+    n_skipped : int
+        Number of lines before the header that are skipped: ``csv.skip_rows``, or the line ``sep=;`` of Excel.
     """
 
     encoding: str
@@ -61,6 +67,7 @@ class CsvDialect:
     rows: Rows
     is_all: bool
     text: str
+    n_skipped: int = 0
 
     @property
     def width(self) -> int:
@@ -74,6 +81,26 @@ class CsvDialect:
         rows = [row for _, row in self.rows]
         first = next((i for i, row in enumerate(rows) if len(row) == self.width), 0)
         return not rows or is_header(rows[first:])
+
+    def lead(self, settings: CsvSettings) -> dict[str, Any]:
+        """Return the setting, ``comment`` or ``skip_rows``, that skips lines before the header; empty without any.
+
+        The lines are those before the first row of the most common width, and those that start with ``# ``.
+        """
+        if settings.skip_rows or settings.comment is not None or settings.names is not None or len(self.rows) < 2:
+            return {}
+        if self.n_skipped:
+            return {"skip_rows": self.n_skipped}
+        lines, width = self.text.splitlines(), self.width
+        ends = [0, *(line for line, _ in self.rows)]
+        is_comment = [bool(COMMENT.match("\n".join(lines[a:b]).strip())) for a, b in pairwise(ends)]
+        n = next((i for i, (_, row) in enumerate(self.rows) if len(row) == width and not is_comment[i]), 0)
+        if not n or (width < 2 and not all(is_comment[:n])):
+            return {}
+        if all(is_comment[:n]):
+            return {"comment": "#"}
+        is_header = n == 1 and len(self.rows[0][1]) > 1 and abs(len(self.rows[0][1]) - width) == 1
+        return {} if is_header else {"skip_rows": ends[n]}
 
     def is_blank_separated(self, settings: CsvSettings) -> bool:
         r"""Return True if ``delimiter: "\s+"`` seems to be missing: see `gpupipe.io.formats.csv.whitespace`."""
@@ -92,11 +119,18 @@ def read_dialect(stream: Any, file: SourceFile, settings: CsvSettings) -> CsvDia
         If the text is not in the encoding of the settings.
     """
     text, is_all = _first_text(stream, file, settings.encoding)
-    delimiter = settings.delimiter or _delimiter(text, file, settings)
+    stated = SEPARATOR.match(text) if not settings.skip_rows and settings.names is None else None
+    n_skipped = 1 if stated else settings.skip_rows
+    if n_skipped and (lead := re.match(rf"(?:[^\r\n]*(?:\r\n|\n|\r)){{0,{n_skipped}}}", text)):
+        text = re.sub(r"[^\r\n]", "", lead[0]) + text[lead.end() :]
+    if settings.comment is not None:
+        raw = empty_comments(text.encode(), settings.comment, settings.quote, settings.delimiter or "".join(DELIMITERS))
+        text = raw.decode()
+    delimiter = settings.delimiter or (stated[1] if stated else _delimiter(text, file, settings))
     rows = _rows(text, delimiter, settings.quote)
     if settings.names is None:  # a line of only whitespace may be a value, but not a header
         rows = [(line, row) for line, row in rows if len(row) > 1 or not row[0].isspace()]
-    return CsvDialect(settings.encoding, delimiter, rows, is_all, text)
+    return CsvDialect(settings.encoding, delimiter, rows, is_all, text, n_skipped)
 
 
 def detect_dialect(file: SourceFile, settings: CsvSettings) -> CsvDialect:

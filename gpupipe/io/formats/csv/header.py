@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -27,12 +27,15 @@ class CsvHeader:
     delimiter : str
         In the form of ``csv.delimiter``.
     n_lines : int
-        Number of lines of the header, including empty lines before it; 0 without a header.
+        Number of lines before the first row: the header, and skipped and empty lines before it.
+    n_skipped : int
+        Number of skipped lines before the header.
     """
 
     names: list[str]
     delimiter: str
     n_lines: int
+    n_skipped: int = 0
 
     @property
     def parser_delimiter(self) -> str:
@@ -40,8 +43,12 @@ class CsvHeader:
         return parser_delimiter(self.delimiter)
 
 
-def read_header(stream: Any, file: SourceFile, settings: CsvSettings, notes: Notes) -> CsvHeader | None:
+def read_header(
+    stream: Any, file: SourceFile, settings: CsvSettings, notes: Notes, is_mentioned: Callable[[str], bool] = bool
+) -> CsvHeader | None:
     """Return the header of a CSV stream, or None if no rows follow.
+
+    `is_mentioned` returns whether the source names a column; see `name_columns`.
 
     Raises
     ------
@@ -54,7 +61,7 @@ def read_header(stream: Any, file: SourceFile, settings: CsvSettings, notes: Not
         return None
     if settings.names is not None:
         _check_width(settings.names, dialect, settings, file)
-        return CsvHeader(list(settings.names), dialect.delimiter, 0)
+        return CsvHeader(list(settings.names), dialect.delimiter, dialect.n_skipped, dialect.n_skipped)
     n_lines, names = dialect.rows[0]
     if dialect.is_all and len(dialect.rows) == 1:
         if any("\n" in name for name in names):
@@ -62,7 +69,7 @@ def read_header(stream: Any, file: SourceFile, settings: CsvSettings, notes: Not
         return None
     if len(names) == 1 and dialect.is_blank_separated(settings):
         notes.add(f"{mask(file.path)} is read as one column; for fields separated by spaces, set {WHITESPACE_FIX}")
-    return CsvHeader(_checked(names, file, settings, notes), dialect.delimiter, n_lines)
+    return CsvHeader(_checked(names, file, settings, is_mentioned), dialect.delimiter, n_lines, dialect.n_skipped)
 
 
 def unclosed_quote_error(file: SourceFile, line: int) -> QuoteError:
@@ -85,8 +92,25 @@ def _check_width(names: Sequence[str], dialect: CsvDialect, settings: CsvSetting
         raise DataError(what, where=mask(file.path), fix=fix)
 
 
-def _checked(names: list[str], file: SourceFile, settings: CsvSettings, notes: Notes) -> list[str]:
-    """Return the names of a header, with a number for empty names."""
+def name_columns(names: Sequence[str], is_mentioned: Callable[[str], bool] = bool) -> list[str]:
+    """Return the names of a header; an empty one is replaced by the name that pandas gives it, ``Unnamed: 0``.
+
+    Models and configurations of earlier versions may mention it as ``column_1``, by its position from 1.
+    """
+    found, known = [], frozenset(names)
+    for i, name in enumerate(names):
+        if not name.strip():
+            by_position = f"column_{i + 1}"
+            name = by_position if is_mentioned(by_position) and by_position not in known else f"Unnamed: {i}"
+            while name in known:
+                name += ".1"
+        found.append(name)
+    return found
+
+
+def _checked(
+    names: list[str], file: SourceFile, settings: CsvSettings, is_mentioned: Callable[[str], bool]
+) -> list[str]:
     names = [name.strip() for name in names] if settings.strip else names
     if twice := duplicates(filter(str.strip, names)):
         raise DataError(
@@ -94,12 +118,4 @@ def _checked(names: list[str], file: SourceFile, settings: CsvSettings, notes: N
             where=mask(file.path),
             fix="rename the columns in the file, or remove its header and set csv: {names: [...]}",
         )
-    numbered, known = [], frozenset(names)
-    for i, name in enumerate(names, start=1):
-        if not name.strip():
-            name = f"column_{i}"
-            while name in known:
-                name += "_"
-            notes.add(f"column {i} has no name in the header; named {name!r}")
-        numbered.append(name)
-    return numbered
+    return name_columns(names, is_mentioned)

@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 import pyarrow as pa
 import pyarrow.csv as arrow_csv
 
-from gpupipe.errors import DataError, FieldCountError, RowSizeError, SchemaError
+from gpupipe.errors import DataError, FieldCountError, RowSizeError
 from gpupipe.io.arrow_types import is_bytes
 from gpupipe.io.column_filter import ColumnFilter
 from gpupipe.io.csv_settings import WHITESPACE, CsvSettings
@@ -23,12 +23,14 @@ from gpupipe.io.file_streams import ByteRange, open_file
 from gpupipe.io.files import SourceFile, mask
 from gpupipe.io.formats.csv.dialect import read_dialect
 from gpupipe.io.formats.csv.encoding import collect_undecodable_rows, encoding_error, is_undecodable
-from gpupipe.io.formats.csv.header import CsvHeader, read_header, unclosed_quote_error
+from gpupipe.io.formats.csv.header import CsvHeader, name_columns, read_header, unclosed_quote_error
 from gpupipe.io.formats.csv.open_quotes import StreamWithLastLine
-from gpupipe.io.formats.csv.whitespace import TabbedStream
+from gpupipe.io.formats.csv.rewritten_rows import RewrittenRows
+from gpupipe.io.formats.csv.whitespace import collapse_blanks
 from gpupipe.io.formats.registry import compression_of
 from gpupipe.io.missing_values import TEXT
 from gpupipe.io.notes import Notes
+from gpupipe.io.plain_tables import pick_names
 from gpupipe.io.settings import TableSource, declared_texts, names_of_ticks
 from gpupipe.table.schema import NULL_VALUES
 from gpupipe.units import GIB, MIB
@@ -76,12 +78,10 @@ def read(
         If the file is corrupt, has the wrong encoding or rows with a wrong number of fields, or a value does not have
         the type in `kinds`.
     """
-    header, settings = header_of(file, source, notes), source.csv
+    header, settings = header_of(file, source, notes, wanted.is_mentioned), source.csv
     if header is None:
         return None
-    names = wanted.pick(header.names)
-    if not names:
-        raise SchemaError("the file has none of the requested columns", where=mask(file.path))
+    names = pick_names(header.names, file, wanted, notes)
     texts = declared_texts(source).union(as_text, source.keys)
     types = {name: TEXT for name in names if name in texts} if kinds is None else dict(kinds)
     convert = arrow_csv.ConvertOptions(
@@ -107,17 +107,19 @@ def read(
     return table if table.num_rows else None
 
 
-def header_of(file: SourceFile, source: TableSource, notes: Notes) -> CsvHeader | None:
+def header_of(
+    file: SourceFile, source: TableSource, notes: Notes, is_mentioned: Callable[[str], bool] = bool
+) -> CsvHeader | None:
     """Return the header of a file, or None if no rows follow; see `gpupipe.io.formats.csv.header.read_header`."""
     with open_file(file, unpack=True) as stream:
-        return read_header(stream, file, source.csv, notes)
+        return read_header(stream, file, source.csv, notes, is_mentioned)
 
 
 def header_names(file: SourceFile, settings: CsvSettings) -> list[str]:
     """Return the column names of a file that may have no rows; empty for an empty file."""
     with open_file(file, unpack=True) as stream:
         rows = read_dialect(stream, file, settings).rows
-    return list(settings.names or ([name.strip() for name in rows[0][1]] if rows else ()))
+    return list(settings.names or (name_columns([name.strip() for name in rows[0][1]]) if rows else ()))
 
 
 def is_time_column(table: pa.Table, name: str) -> bool:
@@ -138,7 +140,7 @@ def read_texts(file: SourceFile, names: Sequence[str], source: TableSource) -> p
     DataError
         As `read`.
     """
-    header = header_of(file, source, Notes())
+    header = header_of(file, source, Notes(), frozenset(names).__contains__)
     if header is None:
         return None
     found = list(filter(frozenset(names).__contains__, header.names)) or header.names[:1]
@@ -247,7 +249,7 @@ def _parse(
     )
     try:
         with collect_undecodable_rows() as unreadable, open_file(file, unpack=True, span=span) as stream:
-            stream = _parsed(stream, header, settings)
+            stream = _parsed(stream, header, settings, span)
             if quoted:
                 stream = _with_last_line(stream, header, settings, bad)
             table = arrow_csv.read_csv(stream, layout, parse, convert)
@@ -260,7 +262,7 @@ def _parse(
             raise encoding_error(file, settings.encoding) from None
         raise
     if quoted and not bad.has_ended:
-        raise unclosed_quote_error(file, (header.n_lines > 0) + table.num_rows + len(bad.widths))
+        raise unclosed_quote_error(file, (settings.names is None) + table.num_rows + len(bad.widths))
     if bad.widths:
         notes.add_skipped(file.path, len(bad.widths))
     return table
@@ -295,15 +297,22 @@ class _BadRows:
         return "skip" if self.may_skip else "error"
 
 
-def _parsed(stream: Any, header: CsvHeader, settings: CsvSettings) -> Any:
-    """Return the stream for Arrow to parse: rewritten with tabs if fields are separated by whitespace."""
-    if header.delimiter != WHITESPACE:
+def _parsed(stream: Any, header: CsvHeader, settings: CsvSettings, span: ByteRange | None = None) -> Any:
+    """Return the stream for Arrow to parse: rewritten if it has comments or fields separated by whitespace."""
+    if not _is_rewritten(header, settings):
         return stream
-    return TabbedStream(_as_utf8(stream, settings.encoding), settings.quote).opened()
+    comment, n_skipped = (settings.comment, header.n_skipped) if span is None else (None, 0)  # a span has neither
+    rewrite = collapse_blanks if header.delimiter == WHITESPACE else None
+    stream = _as_utf8(stream, settings.encoding)
+    return RewrittenRows(stream, settings.quote, header.delimiter, comment, n_skipped, rewrite).opened()
+
+
+def _is_rewritten(header: CsvHeader, settings: CsvSettings) -> bool:
+    return header.delimiter == WHITESPACE or settings.comment is not None
 
 
 def _parsed_encoding(header: CsvHeader, settings: CsvSettings) -> str:
-    return "utf8" if header.delimiter == WHITESPACE else settings.encoding
+    return "utf8" if _is_rewritten(header, settings) else settings.encoding
 
 
 def _as_utf8(stream: Any, encoding: str) -> Any:
@@ -340,10 +349,16 @@ def _ragged(file: SourceFile, header: CsvHeader, settings: CsvSettings, block: i
     number = bad.row + 1 + header.n_lines
     text = repr(bad.text.replace("\t", " ") if header.delimiter == WHITESPACE else bad.text)
     cause = "a quote that is never closed" if "\n" in bad.text else "a wrong csv.delimiter"
+    with open_file(file, unpack=True) as stream:
+        lead = read_dialect(stream, file, settings).lead(settings)
+    ignored = "".join(
+        f"if the first lines do not belong to the table, set csv: {{{name}: {value}}}; or "
+        for name, value in lead.items()
+    )
     return FieldCountError(
         f"line {number:,}: expected {bad.n_columns:,} fields, found {bad.n_fields:,}: "
         + (text if len(text) <= 100 else text[:100] + "..."),
         number, bad.n_fields, bad.n_columns,
-        where=f"{mask(file.path)} (the header counts as a line, blank lines do not)",
-        fix=f"fix the line, or skip such rows: csv: {{bad_rows: skip}}; {cause} is another possible cause",
+        where=f"{mask(file.path)} (the header and the lines before it count as lines, blank lines do not)",
+        fix=f"{ignored}fix the line, or skip such rows: csv: {{bad_rows: skip}}; {cause} is another possible cause",
     )  # fmt: skip

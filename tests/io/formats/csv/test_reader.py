@@ -135,10 +135,15 @@ def test_a_file_without_a_header_gets_the_given_names(tmp_path: Path) -> None:
         read(tmp_path, "1,x\n2,y\n", csv={"names": ["a", "b", "c"]})
 
 
-def test_blank_names_are_numbered_with_a_note(tmp_path: Path) -> None:
-    loaded = read(tmp_path, ",a, \n1,2,3\n")
-    assert loaded.table.column_names == ["column_1", "a", "column_3"]
-    assert any("column 3 has no name" in note for note in loaded.notes)
+def test_columns_without_a_name_are_ignored_and_named_as_by_pandas(tmp_path: Path) -> None:
+    content = ",a, ,Unnamed: 2\n1,2,3,4\n"
+    loaded = read(tmp_path, content)
+    assert loaded.table.column_names == ["a"]
+    assert any("column 'Unnamed: 0' is ignored: it has no name" in note for note in loaded.notes)
+    names = ["Unnamed: 0", "a", "Unnamed: 2.1", "Unnamed: 2"]
+    assert read(tmp_path, content, columns=names).table.to_pydict() == dict(
+        zip(names, [[1], [2], [3], [4]], strict=True)
+    )
 
 
 def test_a_duplicate_name_is_refused(tmp_path: Path) -> None:

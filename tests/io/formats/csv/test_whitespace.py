@@ -13,8 +13,10 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from gpupipe.errors import DataError, SchemaError
-from gpupipe.io.formats.csv import whitespace
-from gpupipe.io.formats.csv.whitespace import TabbedStream, insert_tabs, is_blank_separated
+from gpupipe.io.csv_settings import WHITESPACE
+from gpupipe.io.formats.csv import rewritten_rows
+from gpupipe.io.formats.csv.rewritten_rows import RewrittenRows
+from gpupipe.io.formats.csv.whitespace import collapse_blanks, insert_tabs, is_blank_separated
 from gpupipe.io.settings import Source
 from gpupipe.io.source_reader import LoadedTable, read_arrow
 from tests.examples import examples
@@ -53,12 +55,12 @@ def test_fields_written_with_any_blanks_are_read_back(rows: list, data: Any, n_b
         return " " * least if data is None else data.draw(st.text(" \t", min_size=least, max_size=3))
 
     lines = [blanks(0) + blanks(1).join(map(written, row)).join(["", blanks(0)]) for row in rows]
-    before, whitespace.BLOCK_BYTES = whitespace.BLOCK_BYTES, block
+    before, rewritten_rows.BLOCK_BYTES = rewritten_rows.BLOCK_BYTES, block
     try:
-        stream = TabbedStream(io.BytesIO("\n".join([*lines, ""]).encode()), '"')
+        stream = RewrittenRows(io.BytesIO("\n".join([*lines, ""]).encode()), '"', WHITESPACE, rewrite=collapse_blanks)
         parts = list(iter(lambda: stream.read(n_bytes), b""))
     finally:
-        whitespace.BLOCK_BYTES = before
+        rewritten_rows.BLOCK_BYTES = before
     assert all(len(part) == n_bytes for part in parts[:-1])
     names = range(len(rows[0]))
     found = pd.read_csv(io.BytesIO(b"".join(parts)), sep="\t", header=None, names=names, dtype=str, na_filter=False)
