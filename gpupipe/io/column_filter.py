@@ -42,7 +42,7 @@ class ColumnFilter:
         self.seen: dict[str, None] = {}
         self._kept = None if self.keep is None else NamePatterns(self.keep)
         self._dropped = NamePatterns(self.drop)
-        self._named = frozenset([*(self.keep or ()), *self.to_filter, *self.always])
+        self._named = frozenset([*(self.keep or ()), *self.to_filter, *self.always, *source.declarations()])
 
     def fresh(self) -> ColumnFilter:
         """Return a copy that has not seen any columns."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import html
 import os
+import warnings
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -15,6 +16,7 @@ from gpupipe.config.error_text import describe_python_value
 from gpupipe.config.resolved_yaml import summary_yaml
 from gpupipe.errors import ConfigError
 from gpupipe.pipeline.arguments import (
+    in_python,
     python_errors,
     read_size,
     require_count,
@@ -29,6 +31,7 @@ from gpupipe.pipeline.feature_access import FeatureAccess
 from gpupipe.pipeline.leaderboard import leaderboard_rows
 from gpupipe.pipeline.result import Run
 from gpupipe.pipeline.run import run_pipeline
+from gpupipe.pipeline.target import MISSING_FIX
 from gpupipe_kernels.engines import EngineSetting
 
 if TYPE_CHECKING:
@@ -304,6 +307,9 @@ class Pipeline(FeatureAccess):
         with python_errors(config), Console(quiet=not is_interactive() if quiet is None else quiet) as console:
             where = None if output is None else Path(output)
             done = run_pipeline(config, where, [console], resume=resume, n_processes=n_processes)
+            for note in done.timeline.all_notes("warning"):
+                if MISSING_FIX in note.text:  # rows are lost, which `quiet` must not hide
+                    warnings.warn(in_python(note.text, config), stacklevel=2)
             console.finished(leaderboard_rows(done.leaderboard), done.document, done.shown_path)
         return done
 

@@ -13,6 +13,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from gpupipe.pipeline.model.prediction_table import label_kind
 from gpupipe.serve.bodies import Explanations, require_rows, rows_of
 from gpupipe.serve.coalescer import Columns
 from gpupipe.serve.explanations import explained_outputs
@@ -88,6 +89,8 @@ def _explanation_type(label: pa.DataType | None) -> pa.DataType:
 def _type(model: ServedModel, output: Output) -> pa.DataType:
     if model.scorer.goal.task == "clustering" and output.name == "prediction":
         return pa.int32()
+    if output.labels:
+        return label_kind(next(own for own in model.scorer.goal.each if output.target in ("", own.target)))
     return pa.float32() if model.scorer.goal.task == "embedding" else TYPES[output.type]
 
 

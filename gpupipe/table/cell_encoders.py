@@ -17,6 +17,7 @@ from typing import Any
 
 import numpy as np
 
+from gpupipe.table.exact_texts import bytes_text, exact_text
 from gpupipe.table.hash_buckets import bucket_codes
 from gpupipe.table.schema import BOOLEAN_WORDS, FIRST_LEVEL, LARGEST, NAT, NULL, NULL_VALUES, UNSEEN, Column
 from gpupipe.table.time_formats import guess_format, micros
@@ -90,6 +91,8 @@ class CellEncoder(ABC):
         """Return the cell of a value; raise `UnfitCell` if it does not match the kind of the column."""
         if value is None:
             return self.null
+        if type(value) is bytes:
+            value = bytes_text(value)
         if type(value) is str:
             return self.null if value.strip() in NULL_TEXTS else self.of_text(value)
         return self.of_value(value)
@@ -120,12 +123,11 @@ class NumberEncoder(CellEncoder):
         kind = type(value)
         if kind is float:
             return float(value) if -LARGEST <= value <= LARGEST else math.nan
-        if (kind is int or is_numpy_integer(value)) and -(2**63) <= value < 2**63:
+        if (kind is int or is_numpy_integer(value)) and -(2**63) <= value < 2**64:
             if -EXACT <= value <= EXACT or self.column.storage != "float32":
                 return float(value)
-            return float(np.int64(value).astype(np.float32))  # float64 in between would round twice
-        if kind is int:
-            raise UnfitCell  # no Arrow type has it
+            # float64 in between would round twice
+            return float((np.int64(value) if value < 2**63 else np.uint64(value)).astype(np.float32))
         if kind is bool or isinstance(value, np.float16 | np.float32 | np.float64 | np.bool_):
             return self.of_value(float(value))
         return float(self.by_table(self.column, value))
@@ -251,18 +253,21 @@ ENCODERS: Mapping[str, type[CellEncoder]] = {
 
 
 def canonical_text(value: Any) -> str | None:
-    """Return a number or boolean as a level: integral floats as integers, ``""`` for NaN; None for other types."""
+    """Return a number, boolean or UUID as a level; None for other types.
+
+    Integral floats are written as integers, and NaN as ``""``.
+    """
     kind = type(value)
     if kind is bool or isinstance(value, np.bool_):
         return "true" if value else "false"
-    if (kind is int or is_numpy_integer(value)) and -(2**63) <= value < 2**63:
+    if kind is int or is_numpy_integer(value):
         return str(int(value))
     if kind is float or isinstance(value, np.float32 | np.float64):
         number = float(value)
         if number != number:
             return ""
         return f"{number + 0.0:.0f}" if number.is_integer() else repr(number)  # + 0.0 turns -0.0 into 0.0
-    return None
+    return exact_text(value)
 
 
 def read_number(text: str) -> float:

@@ -10,6 +10,7 @@ import pyarrow as pa
 
 from gpupipe.errors import DataError, SchemaError
 from gpupipe.table.encode import require, require_distinct
+from gpupipe.table.exact_values import exact_array
 
 EXPECTED = "a pandas.DataFrame, a frame of polars, cuDF or DuckDB, a pyarrow.Table, or a dict of columns"
 EXPECTED_ROWS = (
@@ -76,7 +77,7 @@ def rows_to_arrow(data: Any, required: Sequence[str], optional: Sequence[str] = 
     Raises
     ------
     SchemaError
-        If a required column is absent, or a column occurs twice or contains lists, structs or bytes.
+        If a required column is absent, or a column occurs twice or contains lists or structs.
     DataError
         If `data` has another type, or a column cannot be converted; the message contains its name.
 
@@ -89,7 +90,7 @@ def rows_to_arrow(data: Any, required: Sequence[str], optional: Sequence[str] = 
     """
     table = _read_rows(data, required, optional)
     for field in table.schema:
-        if pa.types.is_nested(field.type) or pa.types.is_binary(field.type):
+        if pa.types.is_nested(field.type):
             raise SchemaError(f"column {field.name!r} contains {field.type}: expected a single value per row")
     return table
 
@@ -196,7 +197,7 @@ def _converted(data: Any) -> pa.Table:
     if _is_pandas(data):
         named = data.rename(columns=str)
         require_distinct(list(named.columns))  # pyarrow renames duplicates silently
-        return pa.Table.from_pandas(named, preserve_index=False)
+        return _pandas_table(named)
     if _is_cudf(data):
         return data.to_arrow(preserve_index=False)
     if _is_mapping(data):
@@ -204,10 +205,28 @@ def _converted(data: Any) -> pa.Table:
     if _is_series(data):
         raise DataError(f"expected {EXPECTED}; got a Series", fix="pass series.to_frame()")
     if hasattr(data, "__arrow_c_stream__"):
-        return pa.table(data)
+        return pa.table(_with_decimals(data))
     if _is_lazy(data):
-        return pa.table(data.collect())
+        return pa.table(_with_decimals(data.collect()))
     raise DataError(f"expected {EXPECTED}; got {type(data).__name__}")
+
+
+def _pandas_table(frame: Any) -> pa.Table:
+    """Return a pandas frame as an Arrow table, with integers of any size."""
+    try:
+        return pa.Table.from_pandas(frame, preserve_index=False)
+    except (pa.ArrowException, OverflowError):
+        return pa.table({str(name): _array(str(name), column) for name, column in frame.items()})
+
+
+def _with_decimals(frame: Any) -> Any:
+    """Return a polars frame with 128-bit integers as decimals, which Arrow has; other frames unchanged."""
+    wide = [name for name, kind in getattr(frame, "schema", {}).items() if str(kind) in ("Int128", "UInt128")]
+    if not wide or _library(frame) != "polars":
+        return frame
+    import polars as pl
+
+    return frame.with_columns(pl.col(wide).cast(pl.Decimal(38, 0)))
 
 
 def _array(name: str, values: Iterable[Any]) -> Any:
@@ -218,7 +237,7 @@ def _array(name: str, values: Iterable[Any]) -> Any:
         if hasattr(values, "to_arrow"):  # a polars or cuDF Series
             return values.to_arrow()
         values = values.get() if hasattr(values, "__cuda_array_interface__") and hasattr(values, "get") else values
-        return pa.array(values, from_pandas=True)
+        return exact_array(values)
     except (pa.ArrowException, OverflowError, TypeError, ValueError) as error:
         raise DataError(f"cannot convert column {name!r} to an Arrow array: {error}") from error
 

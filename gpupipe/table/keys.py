@@ -9,6 +9,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from gpupipe.errors import SchemaError
+from gpupipe.table.exact_values import as_whole, wider_number
+from gpupipe.table.string_columns import as_dictionary
 
 ROWS_SHOWN = 2
 
@@ -89,6 +91,11 @@ def _comparable(
     a, b = key_values(a), key_values(b)
     if a.type == b.type:
         return a, b
+    if pa.types.is_decimal(a.type) or pa.types.is_decimal(b.type):
+        if (common := wider_number(a.type, b.type)) is not None:
+            return a.cast(common), b.cast(common)
+        if pa.string() in (a.type, b.type):
+            return _as_texts(a), _as_texts(b)
     kinds = {str(a.type), str(b.type)}
     if kinds == {"int64", "string"}:
         numbers, texts = (a, b) if a.type == pa.int64() else (b, a)
@@ -105,13 +112,20 @@ def _comparable(
     )
 
 
+def _as_texts(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    return as_dictionary(column).cast(pa.string())
+
+
 def key_values(column: pa.ChunkedArray) -> pa.ChunkedArray:
-    """Return a key column in its comparison type: int64 (also for integral floats), string, or its original type."""
+    """Return a key column in its comparison type: int64 (also for integral floats), string, or its original type.
+
+    Whole numbers outside int64, of uint64 and decimals, are decimals, which keep every digit.
+    """
     kind = column.type
     if pa.types.is_dictionary(kind):
         return column.cast(kind.value_type)
-    if pa.types.is_integer(kind):
-        return column.cast(pa.int64())
+    if pa.types.is_integer(kind) or pa.types.is_decimal(kind):
+        return as_whole(column)
     if pa.types.is_floating(kind):
         present = pc.if_else(pc.is_nan(column), pa.scalar(None, kind), column)
         try:

@@ -11,6 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from gpupipe.errors import SchemaError
+from gpupipe.table.exact_texts import decimal_text
 from gpupipe.table.hash_buckets import bucket_codes
 from gpupipe.table.schema import FIRST_LEVEL, NULL, UNSEEN
 
@@ -49,6 +50,8 @@ def format_values(values: pa.Array) -> pa.StringArray:
         texts = [None if v is None or v != v else f"{v + 0.0:.0f}" if float(v).is_integer() else repr(v)
                  for v in values.to_pylist()]  # fmt: skip
         return pa.array(texts, pa.string())
+    if pa.types.is_decimal(values.type):
+        return pa.array([None if v is None else decimal_text(v) for v in values.to_pylist()], pa.string())
     return values.cast(pa.string())
 
 

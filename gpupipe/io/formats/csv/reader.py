@@ -26,6 +26,7 @@ from gpupipe.io.formats.csv.encoding import collect_undecodable_rows, encoding_e
 from gpupipe.io.formats.csv.header import CsvHeader, read_header, unclosed_quote_error
 from gpupipe.io.formats.csv.open_quotes import StreamWithLastLine
 from gpupipe.io.formats.csv.whitespace import TabbedStream
+from gpupipe.io.formats.large_integers import with_large_integers
 from gpupipe.io.formats.registry import compression_of
 from gpupipe.io.missing_values import TEXT
 from gpupipe.io.notes import Notes
@@ -91,9 +92,21 @@ def read(
         auto_dict_max_cardinality=2**31 - 1,
         decimal_point=settings.decimal,
     )
-    table = _with_growing_blocks(
-        lambda block: _parse(file, header, settings, convert, notes, block, span, lines_are_rows)
-    )
+
+    def parse(convert: arrow_csv.ConvertOptions, notes: Notes) -> pa.Table:
+        return _with_growing_blocks(
+            lambda block: _parse(file, header, settings, convert, notes, block, span, lines_are_rows)
+        )
+
+    def parse_column(name: str, kind: pa.DataType) -> pa.Table:
+        single = arrow_csv.ConvertOptions(
+            include_columns=[name], column_types={name: kind}, null_values=convert.null_values
+        )
+        return parse(single, Notes())
+
+    table = parse(convert, notes)
+    if kinds is None:
+        table = with_large_integers(table, parse_column)
     for column in table.columns:
         if pa.types.is_dictionary(column.type) and is_bytes(column.type.value_type):
             raise encoding_error(file, settings.encoding)
