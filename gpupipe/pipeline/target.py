@@ -241,9 +241,16 @@ def _require_values(target: TargetColumn, positives: Sequence[Label]) -> None:
     if len(found) == 1 and not positives:
         raise DataError(
             f"expected at least two values of the target {name!r}, found only {found[0]!r}{target.describe_nulls()}",
-            fix=MISSING_FIX if target.reasons else "choose another column, or check the filter source.where",
+            fix=_other_value(target, found[0]),
             names=[name],
         )
+
+
+def _other_value(target: TargetColumn, found: Any) -> str:
+    """Return what to do about a target with a single value."""
+    if target.column.levels is None and abs(found) >= 2**53:
+        return f"declare it, which keeps every digit of its values: schema: {{{target.column.name}: categorical}}"
+    return MISSING_FIX if target.reasons else "choose another column, or check the filter source.where"
 
 
 def _bounds(target: TargetColumn) -> tuple[int | float, ...]:
