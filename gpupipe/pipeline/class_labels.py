@@ -106,7 +106,7 @@ def names_label(given: Label, label: Any) -> bool:
         return number is not None and number == _number_text(label)
     if isinstance(given, bool):
         return BOOLEAN_WORDS.get(label.strip().lower()) == given
-    return (_number_text(given) or str(given)) == label or str(given) == label
+    return str(given) == label or (not isinstance(given, str) and _number_text(given) == label)
 
 
 def _number_text(value: Label) -> str | None:

@@ -180,6 +180,11 @@ def _require_distinct_outputs(goals: Sequence[Goal]) -> None:
 
 
 def _single(target: TargetColumn, positives: Sequence[Label], quantiles: tuple[float, ...] = ()) -> Goal:
+    goal = _inferred(target, positives, quantiles)
+    return replace(goal, note=goal.note + target.describe_nulls())
+
+
+def _inferred(target: TargetColumn, positives: Sequence[Label], quantiles: tuple[float, ...]) -> Goal:
     name = target.column.name
     _require_values(target, positives)
     if quantiles:

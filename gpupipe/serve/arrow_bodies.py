@@ -97,6 +97,8 @@ def _type(model: ServedModel, output: Output) -> pa.DataType:
 def _values(name: str, column: pa.ChunkedArray) -> list[Any]:
     """Return the values of a column as Python values; the levels of a dictionary are shared, not copied."""
     kind = column.type
+    if isinstance(kind, pa.UuidType):
+        return column.to_pylist()  # type: ignore[no-any-return]
     if pa.types.is_dictionary(kind) and _is_plain(kind.value_type):
         values: list[Any] = []
         for chunk in column.chunks:
@@ -106,7 +108,7 @@ def _values(name: str, column: pa.ChunkedArray) -> list[Any]:
     if not _is_plain(kind):
         raise RequestProblem(
             "invalid_request",
-            f"column {name!r}: expected numbers, booleans, strings, dates or times; found {str(kind)[:80]}",
+            f"column {name!r}: expected numbers, booleans, strings, UUIDs, dates or times; found {str(kind)[:80]}",
         )
     if pa.types.is_timestamp(kind):
         # Floor, as the table reader does: Python's datetimes have microseconds.
@@ -118,7 +120,8 @@ def _values(name: str, column: pa.ChunkedArray) -> list[Any]:
 def _is_plain(kind: pa.DataType) -> bool:
     types = pa.types
     checks = (types.is_integer, types.is_floating, types.is_boolean, types.is_string, types.is_large_string)
-    return any(check(kind) for check in (*checks, types.is_date, types.is_timestamp, types.is_null))
+    exact = (types.is_decimal, types.is_binary, types.is_fixed_size_binary)
+    return any(check(kind) for check in (*checks, *exact, types.is_date, types.is_timestamp, types.is_null))
 
 
 def _require_plain(body: bytes, max_rows: int) -> None:

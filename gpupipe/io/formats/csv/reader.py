@@ -85,7 +85,7 @@ def read(
     texts = declared_texts(source).union(as_text)
     convert = arrow_csv.ConvertOptions(
         include_columns=names if kinds is None else list(kinds),
-        column_types={name: TEXT for name in names if name in texts} if kinds is None else dict(kinds),
+        column_types={name: TEXT for name in names if name in texts} if kinds is None else _parsed_kinds(kinds),
         null_values=[*NULL_VALUES, *settings.null_values],
         strings_can_be_null=True,
         auto_dict_encode=True,
@@ -100,17 +100,36 @@ def read(
 
     def parse_column(name: str, kind: pa.DataType) -> pa.Table:
         single = arrow_csv.ConvertOptions(
-            include_columns=[name], column_types={name: kind}, null_values=convert.null_values
+            include_columns=[name],
+            column_types=_parsed_kinds({name: kind}),
+            null_values=convert.null_values,
+            strings_can_be_null=True,
         )
-        return parse(single, Notes())
+        return _with_wide_integers(parse(single, Notes()), {name: kind}, file)
 
     table = parse(convert, notes)
-    if kinds is None:
-        table = with_large_integers(table, parse_column)
+    table = with_large_integers(table, parse_column) if kinds is None else _with_wide_integers(table, kinds, file)
     for column in table.columns:
         if pa.types.is_dictionary(column.type) and is_bytes(column.type.value_type):
             raise encoding_error(file, settings.encoding)
     return table if table.num_rows else None
+
+
+def _parsed_kinds(kinds: Mapping[str, pa.DataType]) -> dict[str, pa.DataType]:
+    """Return the types to parse columns with: pyarrow 26.0 does not parse decimal256."""
+    return {name: pa.string() if pa.types.is_decimal256(kind) else kind for name, kind in kinds.items()}
+
+
+def _with_wide_integers(table: pa.Table, kinds: Mapping[str, pa.DataType], file: SourceFile) -> pa.Table:
+    """Return a table with decimal256 columns of `kinds`, which were parsed as text."""
+    for name, kind in kinds.items():
+        if pa.types.is_decimal256(kind):
+            try:
+                column = table.column(name).cast(kind)
+            except pa.ArrowInvalid as error:
+                raise DataError(str(error), where=mask(file.path)) from error
+            table = table.set_column(table.column_names.index(name), name, column)
+    return table
 
 
 def header_of(file: SourceFile, source: TableSource, notes: Notes) -> CsvHeader | None:
