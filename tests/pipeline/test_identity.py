@@ -130,6 +130,25 @@ def test_booleans_and_ids_of_predictions_have_the_types_of_the_input(run: gp.Run
     assert model.predict_table(folder / "rows.parquet").field("prediction").type == pa.bool_()
 
 
+@pytest.mark.parametrize("form", ["parquet", "frame"])
+def test_ids_of_predictions_are_those_of_the_input(tmp_path: Path, form: str) -> None:
+    x = np.random.default_rng(11).normal(size=100)
+    ids = {
+        "u": pa.array([uuid.UUID(int=i) for i in range(100)], pa.uuid()),
+        "t": pa.array(range(100), pa.timestamp("ns", "Europe/Berlin")),
+        "d": pa.array(range(100), pa.date32()),
+        "w": pa.array(["NA", " a "] * 50),
+    }
+    table = pa.table({"x": x, "y": (x > 0).astype(int), **ids})
+    pq.write_table(table, tmp_path / "rows.parquet")
+    data = {"path": str(tmp_path / "rows.parquet")} if form == "parquet" else {"frame": table}
+    pipe = gp.Pipeline(data | {"id": list(ids), "where": "x < 0.5"}, target="y", models=["gaussian_nb"], **SETTINGS)
+    written = pq.read_table(pipe.run(tmp_path / "run", quiet=True).path / "predictions.parquet")
+    assert [written.field(name).type for name in ids] == [column.type for column in ids.values()]
+    kept = table.filter(pc.less(table["x"], 0.5)).take(written["row"])
+    assert written.select(list(ids)).to_pylist() == kept.select(list(ids)).to_pylist()
+
+
 @pytest.mark.parametrize(
     ("kind", "settings"),
     [(pa.int8(), {}), (pa.int64(), {"positive": "1"}), (pa.uint64(), {"schema": {"y": "categorical"}}),
