@@ -69,7 +69,7 @@ def _cast(values: Values, kind: pa.DataType, is_exact: bool) -> Values:
 
 
 def _with_float_column(function: str, column: pa.ChunkedArray, value: Any) -> pa.ChunkedArray:
-    """Compare a column of floats with a number that may lie between two of them."""
+    """Compare a column of floats with a number, which may be none of them."""
     try:
         number = float(value)
     except OverflowError:

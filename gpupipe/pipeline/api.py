@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import html
 import os
-import warnings
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -16,12 +15,12 @@ from gpupipe.config.error_text import describe_python_value
 from gpupipe.config.resolved_yaml import summary_yaml
 from gpupipe.errors import ConfigError
 from gpupipe.pipeline.arguments import (
-    in_python,
     python_errors,
     read_size,
     require_count,
     require_place,
     source_section,
+    warn_of_lost_rows,
     with_client,
     with_data,
     with_device,
@@ -31,7 +30,6 @@ from gpupipe.pipeline.feature_access import FeatureAccess
 from gpupipe.pipeline.leaderboard import leaderboard_rows
 from gpupipe.pipeline.result import Run
 from gpupipe.pipeline.run import run_pipeline
-from gpupipe.pipeline.target import MISSING_FIX
 from gpupipe_kernels.engines import EngineSetting
 
 if TYPE_CHECKING:
@@ -307,9 +305,7 @@ class Pipeline(FeatureAccess):
         with python_errors(config), Console(quiet=not is_interactive() if quiet is None else quiet) as console:
             where = None if output is None else Path(output)
             done = run_pipeline(config, where, [console], resume=resume, n_processes=n_processes)
-            for note in done.timeline.all_notes("warning"):
-                if MISSING_FIX in note.text:  # rows are lost, which `quiet` must not hide
-                    warnings.warn(in_python(note.text, config), stacklevel=2)
+            warn_of_lost_rows(done.timeline, config)
             console.finished(leaderboard_rows(done.leaderboard), done.document, done.shown_path)
         return done
 

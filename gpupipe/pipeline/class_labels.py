@@ -62,7 +62,7 @@ class ClassLabels:
 
 
 def _as_booleans(levels: Sequence[str]) -> tuple[bool, ...] | None:
-    """Return levels as booleans if they are words for both that CSV readers know, else None."""
+    """Return levels as booleans if they are the words for both that Arrow reads in CSV, else None."""
     words = [level.lower() for level in levels]
     return tuple(BOOLEANS[word] for word in words) if sorted(words) == sorted(BOOLEANS) else None
 

@@ -8,6 +8,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
+import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -24,10 +25,12 @@ from gpupipe.io.raw_columns import read_stored, require_rows
 from gpupipe.io.row_sample import take_sample
 from gpupipe.io.settings import Source
 from gpupipe.io.source_reader import read_arrow
+from gpupipe.table.schema import FIRST_LEVEL, NULL
 from gpupipe.table.time_columns import is_text
+from gpupipe.typing import HostArray
 
 NAME = r"^\S{1,64}$"  # text with blanks is not an identifier
-ROW = "#row"  # a column beside those that a filter names
+ROW = "#row"  # not a name that a filter uses
 FRACTION = r"^-?[0-9]*[.,][0-9]+([eE][+-]?[0-9]+)?$"
 
 
@@ -117,6 +120,21 @@ def _picked(table: pa.Table, names: Sequence[str], rows: npt.NDArray[Any]) -> di
         )
     picked = table.take(pa.array(rows))
     return {name: picked.column(name) for name in names}
+
+
+def has_inexact(values: HostArray) -> bool:
+    """Return whether numbers may differ only in digits that float64 does not have: integers above 2^53."""
+    return bool(values.dtype.kind == "f" and len(values) and np.nanmax(np.abs(values), initial=0) >= 2**53)
+
+
+def exact_groups(config: Config, rows: HostArray, files: InputFiles | None) -> HostArray:
+    """Return the code of the group of each row, int64, in the order of the exact values; `NULL` if it is missing."""
+    name = config.split.group or ""
+    column = read_unencoded(config, [name], rows, files)[name].combine_chunks()
+    values = column.unique().drop_null().sort()
+    codes = pc.index_in(column, value_set=values).to_numpy(zero_copy_only=False)
+    found: HostArray = np.where(np.isnan(codes), NULL, codes + FIRST_LEVEL).astype(np.int64)
+    return found
 
 
 def _gathered(config: Config, names: Sequence[str]) -> Source:

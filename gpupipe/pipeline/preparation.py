@@ -10,7 +10,6 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
-import pyarrow.compute as pc
 
 from gpupipe.backends.base import Backend
 from gpupipe.config import Config, ModelEntry
@@ -24,7 +23,7 @@ from gpupipe.metrics.settings import Evaluate
 from gpupipe.models import MODELS, ModelSettings, early_refusal
 from gpupipe.pipeline.default_models import default_entries, fill_entry
 from gpupipe.pipeline.goal import Goal
-from gpupipe.pipeline.identifiers import read_unencoded
+from gpupipe.pipeline.identifiers import exact_groups, has_inexact
 from gpupipe.pipeline.input_copies import copy_notes, find_inputs
 from gpupipe.pipeline.job import Job
 from gpupipe.pipeline.read_stage import ReadTable, read_on_workers, read_table
@@ -34,7 +33,7 @@ from gpupipe.pipeline.timeline import Timeline
 from gpupipe.pipeline.training import require_joint
 from gpupipe.splits import Fold, RareClassError, Split, check_classes, check_splits, make_splits
 from gpupipe.table.blocks import EncodedTable
-from gpupipe.table.schema import FIRST_LEVEL, NULL
+from gpupipe.table.schema import FIRST_LEVEL
 from gpupipe.table.time_formats import declare_texts
 from gpupipe.typing import Array
 
@@ -232,21 +231,6 @@ def split_columns(config: Config, table: EncodedTable, backend: Backend) -> tupl
         _require_groups(group, groups, table.schema[group].levels is not None)
         times = None if times is None else latest_of_groups(times, groups)
     return groups, times
-
-
-def has_inexact(values: Array) -> bool:
-    """Return whether numbers may differ only in digits that float64 does not have: integers beyond 2^53."""
-    return bool(values.dtype.kind == "f" and len(values) and np.nanmax(np.abs(values), initial=0) >= 2**53)
-
-
-def exact_groups(config: Config, rows: Array, files: InputFiles | None) -> Array:
-    """Return the code of the group of each row, int64, in the order of the exact values; `NULL` if it is missing."""
-    name = config.split.group or ""
-    column = read_unencoded(config, [name], rows, files)[name].combine_chunks()
-    values = column.unique().drop_null().sort()
-    codes = pc.index_in(column, value_set=values).to_numpy(zero_copy_only=False)
-    found: Array = np.where(np.isnan(codes), NULL, codes + FIRST_LEVEL).astype(np.int64)
-    return found
 
 
 def _require_groups(name: str, groups: Array, is_coded: bool) -> None:

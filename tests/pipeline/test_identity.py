@@ -1,4 +1,4 @@
-"""Identifiers beyond 2^53, UUIDs and bytes as categories, ids and groups: one answer on every road."""
+"""Identifiers above 2^53, UUIDs and bytes as categories, ids and groups: one answer on every road."""
 
 from __future__ import annotations
 
