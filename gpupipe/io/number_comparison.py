@@ -18,8 +18,6 @@ FLIPPED = {"less": "greater", "less_equal": "greater_equal", "greater": "less", 
 ABOVE = {"less": "less_equal", "less_equal": "less_equal", "greater": "greater", "greater_equal": "greater"}
 BELOW = {"less": "less", "less_equal": "less", "greater": "greater_equal", "greater_equal": "greater_equal"}
 
-Values = pa.ChunkedArray | pa.Scalar
-
 
 def number_scalar(value: Any) -> pa.Scalar:
     """Return a value of a filter as an Arrow scalar; integers outside int64 are decimals.
@@ -36,7 +34,7 @@ def number_scalar(value: Any) -> pa.Scalar:
     return pa.scalar(value)
 
 
-def compare(function: str, first: Values, second: Values) -> pa.ChunkedArray:
+def compare(function: str, first: pa.ChunkedArray | pa.Scalar, second: pa.ChunkedArray | pa.Scalar) -> pa.ChunkedArray:
     """Return the result of a comparison function of Arrow; numbers of different types are compared exactly.
 
     A fraction in a filter means the decimal that is written, so that 0.1 equals the decimal 0.1.
@@ -62,14 +60,14 @@ def compare(function: str, first: Values, second: Values) -> pa.ChunkedArray:
     return pc.call_function(function, [_cast(first, common, is_exact), _cast(second, common, is_exact)])
 
 
-def _cast(values: Values, kind: pa.DataType, is_exact: bool) -> Values:
+def _cast(values: pa.ChunkedArray | pa.Scalar, kind: pa.DataType, is_exact: bool) -> Any:
     if isinstance(values, pa.Scalar):
         return pa.array([values.as_py()]).cast(kind, safe=is_exact)[0]
     return values.cast(kind, safe=is_exact)
 
 
 def _with_float_column(function: str, column: pa.ChunkedArray, value: Any) -> pa.ChunkedArray:
-    """Compare a column of floats with a number, which may be none of them."""
+    """Compare a column of floats with a number that is possibly not a float."""
     try:
         number = float(value)
     except OverflowError:

@@ -260,7 +260,7 @@ def canonical_text(value: Any) -> str | None:
     kind = type(value)
     if kind is bool or isinstance(value, np.bool_):
         return "true" if value else "false"
-    if kind is int or is_numpy_integer(value):
+    if is_numpy_integer(value) or (kind is int and -(2**63) <= value < 2**63):
         return str(int(value))
     if kind is float or isinstance(value, np.float32 | np.float64):
         number = float(value)
