@@ -113,6 +113,19 @@ def test_the_scorer_and_batches_have_the_answers_of_the_table(run: gp.Run) -> No
     assert np.array_equal(one_by_one, expected)
 
 
+def test_an_onnx_file_distinguishes_large_levels(run: gp.Run, tmp_path: Path) -> None:
+    runtime = pytest.importorskip("onnxruntime")
+    table = pa.table(made(N_ROWS)).slice(0, 20)
+    run.model.to_onnx(tmp_path / "model.onnx")
+    session = runtime.InferenceSession(tmp_path / "model.onnx")
+    texts = {name: [str(v) for v in table[name].to_pylist()] for name in ("unsigned", "whole", "uuid")}
+    texts["raw"] = [f"0x{value.hex()}" for value in table["raw"].to_pylist()]
+    feed = {name: np.array(values, object).reshape(-1, 1) for name, values in texts.items()}
+    labels, probabilities = session.run(["label", "probabilities"], feed)
+    assert labels.dtype == bool
+    assert np.allclose(probabilities, run.model.predict_proba(table), atol=1e-6)
+
+
 def test_booleans_and_ids_of_predictions_have_the_types_of_the_input(run: gp.Run, folder: Path) -> None:
     written = pq.read_table(run.path / "predictions.parquet")
     assert [written.field(name).type for name in ("cid", "target", "prediction")] == [
