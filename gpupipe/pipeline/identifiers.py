@@ -27,7 +27,7 @@ from gpupipe.io.settings import Source
 from gpupipe.io.source_reader import read_arrow
 from gpupipe.table.schema import FIRST_LEVEL, NULL
 from gpupipe.table.time_columns import is_text
-from gpupipe.typing import HostArray
+from gpupipe.typing import Array
 
 NAME = r"^\S{1,64}$"  # text with blanks is not an identifier
 ROW = "#row"  # not a name that a filter uses
@@ -122,18 +122,18 @@ def _picked(table: pa.Table, names: Sequence[str], rows: npt.NDArray[Any]) -> di
     return {name: picked.column(name) for name in names}
 
 
-def has_inexact(values: HostArray) -> bool:
+def has_inexact(values: Array) -> bool:
     """Return whether numbers may differ only in digits that float64 does not have: integers above 2^53."""
     return bool(values.dtype.kind == "f" and len(values) and np.nanmax(np.abs(values), initial=0) >= 2**53)
 
 
-def exact_groups(config: Config, rows: HostArray, files: InputFiles | None) -> HostArray:
+def exact_groups(config: Config, rows: Array, files: InputFiles | None) -> Array:
     """Return the code of the group of each row, int64, in the order of the exact values; `NULL` if it is missing."""
     name = config.split.group or ""
     column = read_unencoded(config, [name], rows, files)[name].combine_chunks()
     values = column.unique().drop_null().sort()
     codes = pc.index_in(column, value_set=values).to_numpy(zero_copy_only=False)
-    found: HostArray = np.where(np.isnan(codes), NULL, codes + FIRST_LEVEL).astype(np.int64)
+    found: Array = np.where(np.isnan(codes), NULL, codes + FIRST_LEVEL).astype(np.int64)
     return found
 
 

@@ -2,8 +2,8 @@
 
 Each column is one input, shape (rows, 1). Numbers are float64, and NaN is missing; so are columns of numbers that are
 categories or flags, except categories above 2^53, whose last digits float64 does not have. These and texts are strings;
-the texts that mean a missing value in files mean it here too. Times are int64 microseconds since 1970-01-01 UTC, and the
-smallest int64 is missing: the memory of NumPy's ``datetime64[us]``.
+the texts that mean a missing value in files mean it here too. Times are int64 microseconds since 1970-01-01 UTC, and
+the smallest int64 is missing: the memory of NumPy's ``datetime64[us]``.
 """
 
 from __future__ import annotations
