@@ -130,7 +130,7 @@ def has_inexact(values: Array) -> bool:
 def exact_groups(config: Config, rows: Array, files: InputFiles | None) -> Array:
     """Return the code of the group of each row, int64, in the order of the exact values; `NULL` if it is missing."""
     name = config.split.group or ""
-    column = read_unencoded(config, [name], rows, files)[name].combine_chunks()
+    column = read_unencoded(config, [name], np.asarray(rows), files)[name].combine_chunks()
     values = column.unique().drop_null().sort()
     codes = pc.index_in(column, value_set=values).to_numpy(zero_copy_only=False)
     found: Array = np.where(np.isnan(codes), NULL, codes + FIRST_LEVEL).astype(np.int64)
