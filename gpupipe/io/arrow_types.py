@@ -1,19 +1,20 @@
 """Conversion of Arrow types to the plain types that gpupipe uses.
 
-text                   string, large string, string view, UTF-8 binary   dictionary<int32, string>
-numbers                integer, float, boolean                           unchanged
-other numbers          decimal, half float, uint64 above int64           float64 (half: float32)
+text                   string, large string, string view, UUID           dictionary<int32, string>
+binary                 UTF-8; other values of up to 64 bytes             text; hexadecimal text, 0x01ff
+numbers                integer, float, decimal, boolean                  unchanged (half float: float32)
 times                  date and timestamp, any zone and unit             timestamp[us], UTC
 time of day, duration                                                    float64, seconds
 categories             dictionary of anything but text                   dictionary<int32, plain type of its values>
 intervals and periods  pandas.interval, pandas.period                    text, as pandas writes them
 null                   only nulls                                        float64, after the files are combined
-unusable               list, struct, map, other binary                   dropped; an error if requested by name
+unusable               list, struct, map                                 dropped; an error if requested by name
+                       longer binary                                     dropped; hexadecimal text if requested by name
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from importlib import import_module
 from itertools import accumulate
 from typing import Any
@@ -22,11 +23,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from gpupipe.errors import GpupipeError, SchemaError
-from gpupipe.io.missing_values import TEXT
+from gpupipe.io.missing_values import TEXT, relabel
+from gpupipe.table.exact_texts import bytes_text, uuid_text
+from gpupipe.table.exact_values import SHORT_BYTES, is_number
 from gpupipe.table.time_columns import as_micros
 from gpupipe.units import TICKS_PER_SECOND
 
-BEYOND_INT64 = "integers outside the int64 range, read as float64"
+LONG_BYTES = f"binary values that are not UTF-8 and longer than {SHORT_BYTES} bytes"
 BEYOND_MICROS = "outside the years -290308 to 294246, read as null"
 PANDAS_TYPES = ("pandas.interval", "pandas.period")  # read as text
 
@@ -35,8 +38,16 @@ class UnusableColumn(GpupipeError):
     """Raised for a column of an unsupported type; the message describes its content. Readers always catch it."""
 
 
-def plain_column(column: pa.ChunkedArray) -> tuple[pa.ChunkedArray, str]:
+def plain_column(column: pa.ChunkedArray, is_named: bool = False) -> tuple[pa.ChunkedArray, str]:
     """Return a column converted to a plain type, and a note about the conversion, often empty.
+
+    Numbers keep their type, with every digit: what is encoded as a number becomes float64 only then.
+
+    Parameters
+    ----------
+    column : pyarrow.ChunkedArray
+    is_named : bool
+        Whether the column is requested by name, so that binary values of any length are read.
 
     Raises
     ------
@@ -45,17 +56,19 @@ def plain_column(column: pa.ChunkedArray) -> tuple[pa.ChunkedArray, str]:
     """
     kind = column.type
     if pa.types.is_run_end_encoded(kind):
-        return plain_column(pa.chunked_array([pc.run_end_decode(chunk) for chunk in column.chunks], kind.value_type))
+        decoded = [pc.run_end_decode(chunk) for chunk in column.chunks]
+        return plain_column(pa.chunked_array(decoded, kind.value_type), is_named)
     if isinstance(kind, pa.BaseExtensionType) and kind.extension_name in PANDAS_TYPES:
         return pa.chunked_array(list(map(_categories, column.chunks)), TEXT), ""
     if isinstance(kind, pa.BaseExtensionType):
-        return plain_column(pa.chunked_array([chunk.storage for chunk in column.chunks], kind.storage_type))
+        stored = pa.chunked_array([chunk.storage for chunk in column.chunks], kind.storage_type)
+        return (uuid_column(stored), "") if kind.extension_name == "arrow.uuid" else plain_column(stored, is_named)
     if pa.types.is_dictionary(kind):
-        return _from_dictionary(column)
+        return _from_dictionary(column, is_named)
     if is_text(kind):
         return column.cast(pa.string()).dictionary_encode(), ""
     if is_bytes(kind):
-        return _text_in_bytes(column.cast(pa.binary()).dictionary_encode()), ""
+        return _text_in_bytes(column.cast(pa.binary()).dictionary_encode(), is_named), ""
     if pa.types.is_temporal(kind):
         return _from_temporal(column)
     return _from_number(column)
@@ -78,7 +91,12 @@ def is_nested(kind: pa.DataType) -> bool:
     return bool(pa.types.is_nested(kind)) and not pa.types.is_run_end_encoded(kind)
 
 
-def _from_dictionary(column: pa.ChunkedArray) -> tuple[pa.ChunkedArray, str]:
+def uuid_column(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Return UUIDs (fixed_size_binary[16]) as text in their canonical form."""
+    return _relabelled(column.cast(pa.binary()).dictionary_encode(), uuid_text)
+
+
+def _from_dictionary(column: pa.ChunkedArray, is_named: bool) -> tuple[pa.ChunkedArray, str]:
     kind = column.type
     if kind == TEXT:
         return column, ""
@@ -86,17 +104,22 @@ def _from_dictionary(column: pa.ChunkedArray) -> tuple[pa.ChunkedArray, str]:
         chunks = [_dictionary(chunk.indices, chunk.dictionary.cast(pa.string())) for chunk in column.chunks]
         return pa.chunked_array(chunks, TEXT), ""
     if is_bytes(kind.value_type):
-        return _text_in_bytes(column), ""
+        return _text_in_bytes(column, is_named), ""
     if isinstance(kind.value_type, pa.BaseExtensionType) and kind.value_type.extension_name in PANDAS_TYPES:
         chunks = [_dictionary(c.indices, _texts(c.dictionary.to_pandas())) for c in column.chunks]
         return pa.chunked_array(chunks, TEXT), ""
-    values, note = plain_column(pa.chunked_array([chunk.dictionary for chunk in column.chunks], kind.value_type))
-    kind = pa.dictionary(pa.int32(), values.type)
-    if pa.types.is_dictionary(values.type) or pa.types.is_null(values.type):
+    stored = pa.chunked_array([chunk.dictionary for chunk in column.chunks], kind.value_type)
+    values, note = plain_column(stored, is_named)
+    if pa.types.is_null(values.type):
         return column.cast(values.type), note
+    is_text_now = values.type == TEXT  # such as UUIDs
+    values = values.cast(pa.string()) if is_text_now else values
     dictionaries = _split(values, [len(chunk.dictionary) for chunk in column.chunks])
-    chunks = [_dictionary(chunk.indices, plain) for chunk, plain in zip(column.chunks, dictionaries, strict=True)]
-    return pa.chunked_array(chunks, kind), note
+    pairs = zip(column.chunks, dictionaries, strict=True)
+    if is_text_now:
+        return pa.chunked_array([relabel(chunk, plain) for chunk, plain in pairs], TEXT), note
+    chunks = [_dictionary(chunk.indices, plain) for chunk, plain in pairs]
+    return pa.chunked_array(chunks, pa.dictionary(pa.int32(), values.type)), note
 
 
 def _split(values: pa.ChunkedArray, lengths: Sequence[int]) -> list[pa.Array]:
@@ -157,11 +180,27 @@ def import_pandas_types(schema: pa.Schema) -> bool:
     return True
 
 
-def _text_in_bytes(column: pa.ChunkedArray) -> pa.ChunkedArray:
+def _text_in_bytes(column: pa.ChunkedArray, is_named: bool) -> pa.ChunkedArray:
     try:
         chunks = [_dictionary(c.indices, c.dictionary.cast(pa.binary()).cast(pa.string())) for c in column.chunks]
     except pa.ArrowInvalid:
-        raise UnusableColumn("binary values that are not UTF-8") from None
+        if not is_named and not all(has_short_values(chunk.dictionary) for chunk in column.chunks):
+            raise UnusableColumn(LONG_BYTES) from None
+        return _relabelled(column, bytes_text)
+    return pa.chunked_array(chunks, TEXT)
+
+
+def has_short_values(values: pa.Array) -> bool:
+    """Return whether binary values are short enough for identifiers: at most `SHORT_BYTES` each."""
+    return int(pc.max(pc.binary_length(values.cast(pa.binary()))).as_py() or 0) <= SHORT_BYTES
+
+
+def _relabelled(column: pa.ChunkedArray, text_of: Callable[[bytes], str]) -> pa.ChunkedArray:
+    """Return a dictionary column of bytes as text; equal texts are merged."""
+    chunks = []
+    for chunk in column.chunks:
+        texts = [None if value is None else text_of(value) for value in chunk.dictionary.to_pylist()]
+        chunks.append(relabel(_dictionary(chunk.indices, pa.array(texts, pa.string())), pa.array(texts, pa.string())))
     return pa.chunked_array(chunks, TEXT)
 
 
@@ -171,14 +210,11 @@ def _dictionary(indices: pa.Array, levels: pa.Array) -> pa.DictionaryArray:
 
 def _from_number(column: pa.ChunkedArray) -> tuple[pa.ChunkedArray, str]:
     kind = column.type
-    if pa.types.is_decimal(kind):
-        return column.cast(pa.float64()), ""
     if pa.types.is_float16(kind):
         return column.cast(pa.float32()), ""
-    if pa.types.is_uint64(kind):
-        fits = (pc.max(column).as_py() or 0) < 2**63
-        return column.cast(pa.int64() if fits else pa.float64(), safe=False), "" if fits else BEYOND_INT64
-    if pa.types.is_boolean(kind) or pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_null(kind):
+    if pa.types.is_decimal32(kind) or pa.types.is_decimal64(kind):  # Arrow has few functions for them
+        return column.cast(pa.decimal128(kind.precision, kind.scale)), ""
+    if pa.types.is_boolean(kind) or pa.types.is_null(kind) or is_number(kind):
         return column, ""
     raise UnusableColumn(f"{kind} values")
 

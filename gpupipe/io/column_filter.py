@@ -44,7 +44,7 @@ class ColumnFilter:
         self.seen: dict[str, None] = {}
         self._kept = None if self.keep is None else NamePatterns(self.keep)
         self._dropped = NamePatterns(self.drop)
-        self._named = frozenset([*(self.keep or ()), *self.to_filter, *self.always])
+        self._named = frozenset([*(self.keep or ()), *self.to_filter, *self.always, *source.declarations()])
         keys = (*source.on.right, source.time) if isinstance(source, JoinedTable) else ()
         self._stated = self._named.union(source.declared, keys)
 

@@ -12,6 +12,7 @@ from gpupipe.io.files import SourceFile, mask
 from gpupipe.io.missing_values import TEXT
 from gpupipe.io.notes import Notes
 from gpupipe.names import enumerate_names
+from gpupipe.table.exact_values import wider_number
 from gpupipe.table.time_columns import MICROS
 
 SHOWN = 3
@@ -103,12 +104,7 @@ def _common_type(
 
 def _wider(a: pa.DataType, b: pa.DataType) -> pa.DataType | None:
     """Return the type that represents the values of both types; None if there is none."""
-    if a == b:
-        return a
-    if pa.types.is_integer(a) and pa.types.is_integer(b):
-        return pa.int64()
-    are_numbers = all(pa.types.is_integer(kind) or pa.types.is_floating(kind) for kind in (a, b))
-    return pa.float64() if are_numbers else None
+    return a if a == b else wider_number(a, b)
 
 
 def _describe(kind: pa.DataType) -> str:

@@ -13,6 +13,8 @@ import pyarrow.compute as pc
 from gpupipe.errors import SchemaError, did_you_mean
 from gpupipe.io.filter_expression import COMPARISONS, links, parse_where
 from gpupipe.io.missing_values import TEXT, relabel
+from gpupipe.io.number_comparison import compare, number_scalar
+from gpupipe.table.exact_texts import MOST_DIGITS
 from gpupipe.table.time_columns import MICROS, is_text
 from gpupipe.units import parse_time_us
 
@@ -92,7 +94,7 @@ class _Filter:
             first, second = _parsed_if_time(first, second), _parsed_if_time(second, first)
             if is_text(first.type) != is_text(second.type):  # Arrow would compare 3 with "3"
                 raise TypeError
-            result = pc.call_function(COMPARISONS[type(operator)], [first, second])
+            result = compare(COMPARISONS[type(operator)], first, second)
         except (pa.ArrowException, ValueError, TypeError):
             raise SchemaError(
                 f"where: {ast.unparse(left)} ({_type_name(first)}) and {ast.unparse(right)} ({_type_name(second)}) "
@@ -106,7 +108,15 @@ class _Filter:
     def operand(self, node: ast.expr) -> pa.ChunkedArray | pa.Scalar:
         if isinstance(node, ast.Name):
             return self.table.column(self.table.column_names.index(self.names[node.id]))
-        return pa.scalar(ast.literal_eval(node))
+        value = ast.literal_eval(node)
+        try:
+            return number_scalar(value)
+        except OverflowError:
+            raise SchemaError(
+                f"where: expected a number of at most {MOST_DIGITS} digits; found one of {len(str(abs(value))):,}",
+                where=self.text,
+                fix="compare with a smaller number",
+            ) from None
 
 
 def _parsed_if_time(value: pa.ChunkedArray | pa.Scalar, other: pa.ChunkedArray | pa.Scalar) -> pa.Scalar:

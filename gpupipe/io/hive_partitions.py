@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Collection, Mapping, Sequence
+from decimal import Decimal
 from typing import Any
 
 import pyarrow as pa
@@ -85,7 +86,7 @@ def _is_expected(value: Any, expected: str | None) -> bool:
         return value is None and expected is None
     if isinstance(value, bool):
         return expected.lower() == str(value).lower()
-    if isinstance(value, int | float):
+    if isinstance(value, int | float | Decimal):
         return _number(expected) == value
     if isinstance(value, dt.datetime):
         return expected[: len("2024-01-31")] == value.isoformat()[: len("2024-01-31")]

@@ -39,6 +39,11 @@ class InputFiles:
         return cls(input_files(source, keys), {name: input_files(table, keys) for name, table in tables.items()})
 
     @property
+    def is_untyped(self) -> bool:
+        """True if files of the main table are CSV, where every value is text."""
+        return any(file.format == "csv" for file in self.source)
+
+    @property
     def all(self) -> list[SourceFile]:
         """The files of all tables, those of the main table first."""
         return [*self.source, *(file for files in self.tables.values() for file in files)]

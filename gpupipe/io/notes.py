@@ -7,6 +7,8 @@ from collections.abc import Iterable, Iterator
 from gpupipe.io.formats.csv.stray_values import TextProfile
 
 SHOWN = 5
+READ_AS_MISSING = " read as missing"
+UNBOUNDED = "infinite values or values above 4e37, which count as missing"
 
 
 class Notes:
@@ -90,6 +92,19 @@ class Notes:
                 yield text, column
         for column, texts in self.missing.items():
             if any(texts):  # empty strings are expected to be missing: no note
-                yield f"column {column!r}: {', '.join(map(repr, sorted(texts)[:SHOWN]))} read as missing", column
+                yield f"column {column!r}: {shown_texts(texts)}{READ_AS_MISSING}", column
         if line := self.skipped_line():
             yield line, ""
+
+
+def shown_texts(texts: Iterable[str]) -> str:
+    """Return some texts in quotes, in order."""
+    return ", ".join(map(repr, sorted(texts)[:SHOWN]))
+
+
+def reasons_of_nulls(notes: Iterable[str], column: str) -> list[str]:
+    """Return the reasons in notes why values of a column are missing: texts that mean so, and unbounded numbers."""
+    prefix = f"column {column!r}"
+    about = [text.removeprefix(prefix) for text in notes if text.startswith(prefix)]
+    words = [text.removeprefix(": ") for text in about if text.startswith(": ") and text.endswith(READ_AS_MISSING)]
+    return words + [UNBOUNDED for text in about if text == f" has {UNBOUNDED}"]

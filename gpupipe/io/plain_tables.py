@@ -13,8 +13,9 @@ from gpupipe.io.column_filter import ColumnFilter
 from gpupipe.io.files import SourceFile, convert_read_errors
 from gpupipe.io.hive_partitions import require_agreement
 from gpupipe.io.missing_values import TEXT, clean_texts
-from gpupipe.io.notes import Notes
+from gpupipe.io.notes import UNBOUNDED, Notes
 from gpupipe.names import duplicates, enumerate_names
+from gpupipe.table.numeric_columns import has_unbounded
 
 TEXT_FORMATS = ("csv", "jsonl")
 BEYOND_INT64 = 2.0**63
@@ -123,14 +124,15 @@ def plain_table(table: pa.Table, file: SourceFile, wanted: ColumnFilter, notes: 
             with convert_read_errors(file.path):
                 if name in categories and not pa.types.is_dictionary(column.type):
                     column = column.dictionary_encode()
-                plain, change = plain_column(column)
+                plain, change = plain_column(column, wanted.is_named(name))
                 if plain.type == TEXT and file.format != "csv":  # the CSV parser has checked text and codes
                     _check_codes(plain)
         except UnusableColumn as error:
             if not is_dropped(name, str(error), file, wanted, notes):
                 columns[name] = column
             continue
-        for finding in (change, _finding(plain) if file.format in TEXT_FORMATS else ""):
+        unbounded = UNBOUNDED if name in wanted.always and has_unbounded(plain) else ""
+        for finding in (change, unbounded, _finding(plain) if file.format in TEXT_FORMATS else ""):
             if finding:
                 notes.add(f"column {name!r} has {finding}", name)
         columns[name] = plain
@@ -191,7 +193,7 @@ def _check_codes(column: pa.ChunkedArray) -> None:
 def _require_some(names: list[str], file: SourceFile) -> list[str]:
     if not names:
         raise DataError(
-            "the file has no usable column: all columns are nested or binary",
+            "the file has no usable column: all columns are nested or long binary values",
             where=file.label,
             fix="convert the columns to plain types, or remove the file from the source",
         )

@@ -21,6 +21,10 @@ from gpupipe.io.input_files import data_files, input_files
 from gpupipe.io.notes import Notes
 from gpupipe.io.settings import TableSource
 from gpupipe.names import enumerate_names
+from gpupipe.table.schema import NULL_VALUES
+from gpupipe.units import MIB
+
+MOST_BYTES = 256 * MIB  # of CSV files whose target is read again to report texts that mean a missing value
 
 
 class StoredColumns(ColumnFilter):
@@ -89,6 +93,21 @@ def stored_names(source: TableSource, files: Sequence[SourceFile]) -> list[str]:
         else:
             _read(file, wanted, source)
     return list(names | wanted.seen | dict.fromkeys(name for file in files for name in file.partitions))
+
+
+def notes_of_missing_words(source: TableSource, names: Sequence[str], files: Sequence[SourceFile]) -> list[str]:
+    """Return notes about the words in text columns of CSV files that are read as missing, as `Notes` words them.
+
+    Files of more than `MOST_BYTES`, and files that a hook changes, have none: this reads the columns again.
+    """
+    files = data_files(files)
+    if source.prepare or sum(file.size for file in files) > MOST_BYTES:
+        return []
+    table, notes, missing = read_stored(source, names, files), Notes(), [*NULL_VALUES, *source.csv.null_values]
+    for name in filter(table.column_names.__contains__, names):
+        words = {str(text).strip() for text in table.column(name).unique().drop_null().to_pylist()}
+        notes.add_missing(name, words.intersection(missing))
+    return notes.lines()
 
 
 def count_rows(source: TableSource, file: SourceFile) -> int:

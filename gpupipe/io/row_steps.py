@@ -20,6 +20,7 @@ from gpupipe.io.filter import filter_rows, require_column
 from gpupipe.io.filter_expression import columns_of
 from gpupipe.io.missing_values import TEXT
 from gpupipe.io.settings import JoinedTable, TableSource
+from gpupipe.table.exact_values import is_number
 from gpupipe.table.schema import DeclaredColumn
 from gpupipe.table.time_columns import as_times, is_text
 
@@ -101,7 +102,7 @@ def as_floats(column: pa.ChunkedArray, name: str, where: str) -> pa.ChunkedArray
     kind = column.type
     if pa.types.is_boolean(kind):
         return column.cast(pa.int8()).cast(pa.float64())
-    if not len(column) or pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_null(kind):
+    if not len(column) or is_number(kind) or pa.types.is_null(kind):
         return column.cast(pa.float64(), safe=False) if len(column) else pa.chunked_array([], pa.float64())
     found = "text" if is_text(kind) else str(kind)
     raise SchemaError(

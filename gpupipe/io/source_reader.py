@@ -8,10 +8,12 @@ from dataclasses import dataclass, field
 import pyarrow as pa
 
 from gpupipe.errors import DataError
+from gpupipe.io.arrow_types import is_bytes
 from gpupipe.io.chunks.chunk import SourceChunk
 from gpupipe.io.chunks.chunk_reader import read_chunk, select_source_columns
 from gpupipe.io.chunks.scan import NoRowsError, scan_source
 from gpupipe.io.column_filter import ColumnFilter
+from gpupipe.io.column_settings import ColumnSettings
 from gpupipe.io.files import SourceFile, mask
 from gpupipe.io.formats.csv.reader import header_names
 from gpupipe.io.formats.registry import has_reader
@@ -117,7 +119,8 @@ def plain_arrow(table: pa.Table, strip: bool = True) -> pa.Table:
     DataError
         If no column is usable.
     """
-    source = TableSource(frame="the table in memory")
+    binary = {field.name: ColumnSettings(kind="text") for field in table.schema if is_bytes(field.type)}
+    source = TableSource(frame="the table in memory", declared=binary)  # declared: long values are read too
     return clean_table(table, SourceFile(source.label, 0, 0, MEMORY), ColumnFilter(source), Notes(), strip)
 
 

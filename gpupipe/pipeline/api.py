@@ -21,6 +21,7 @@ from gpupipe.pipeline.arguments import (
     require_count,
     require_place,
     source_section,
+    warn_of_lost_rows,
     with_client,
     with_data,
     with_device,
@@ -304,6 +305,7 @@ class Pipeline(FeatureAccess):
         with python_errors(config), Console(quiet=not is_interactive() if quiet is None else quiet) as console:
             where = None if output is None else Path(output)
             done = run_pipeline(config, where, [console], resume=resume, n_processes=n_processes)
+            warn_of_lost_rows(done.timeline, config)
             console.finished(leaderboard_rows(done.leaderboard), done.document, done.shown_path)
         return done
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, TypeVar, get_args
@@ -21,6 +22,7 @@ from gpupipe.io.frame_field import in_memory_table, is_in_memory
 from gpupipe.io.origin_settings import ORIGIN_OF, ORIGINS
 from gpupipe.io.settings import Source, TableSource
 from gpupipe.names import SELECTORS, unmatched
+from gpupipe.pipeline.timeline import Timeline
 from gpupipe.units import parse_size
 
 Table = TypeVar("Table", bound=TableSource)
@@ -211,6 +213,15 @@ def read_size(name: str, value: object) -> int:
     if isinstance(found, bool) or not isinstance(found, int) or found < 1:
         raise ConfigError(f'expected bytes, or text such as "16GiB"; got {describe_python_value(value)}', where=name)
     return found
+
+
+def warn_of_lost_rows(timeline: Timeline, config: Config) -> None:
+    """Warn that rows were dropped because their target means a missing value, which ``quiet`` must not hide."""
+    from gpupipe.pipeline.target import MISSING_FIX
+
+    for note in timeline.all_notes("warning"):
+        if MISSING_FIX in note.text:
+            warnings.warn(in_python(note.text, config), stacklevel=3)
 
 
 def in_python(advice: str, config: Config | None = None) -> str:

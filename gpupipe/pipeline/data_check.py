@@ -111,7 +111,7 @@ def check_data(config: Config) -> DataCheck:
 
 def _checked(config: Config, files: InputFiles, most: int) -> _Checker:
     with sampled_tables(config, files, most) as tables:
-        checker = _Checker(config, tables)
+        checker = _Checker(config, tables, files.is_untyped)
         checker.check()
         rename = tables.in_words_of(config)
         for found in (checker.errors, checker.open_questions):
@@ -125,6 +125,7 @@ class _Checker:
 
     config: Config
     tables: SampledTables
+    is_untyped: bool
     errors: list[Problem] = field(default_factory=list)
     open_questions: list[Problem] = field(default_factory=list)
     kinds: list[type[GpupipeError]] = field(default_factory=list)
@@ -145,7 +146,7 @@ class _Checker:
         self._goal(config, found)
         table, derivation = self._derive(config, found)
         names = () if self.goal is None else self.goal.names
-        targets = TargetColumn.all_of(found.table, names, self.backend)
+        targets = TargetColumn.all_of(found.table, names, self.backend, self.is_untyped)
         known, row_ids = known_rows(table, targets, self.backend)
         weights = None
         with self._collected("source.weight"):
@@ -271,7 +272,7 @@ class _Checker:
         if self.config.source.target is not None and config.source.target is None:
             return  # the name is invalid, so nothing that depends on the target can be checked
         with self._collected("source.target"):
-            targets = TargetColumn.all_of(found.table, config.source.targets, self.backend)
+            targets = TargetColumn.all_of(found.table, config.source.targets, self.backend, self.is_untyped)
             models, source = [entry.params for entry in config.models], config.source
             try:
                 self.goal = find_goal(targets, source.positives, models, source.quantile_levels, source.task)

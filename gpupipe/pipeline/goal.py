@@ -11,6 +11,7 @@ import numpy as np
 from gpupipe.tasks import CLASSIFICATION, TargetSpec, Task
 from gpupipe.typing import Array, ArrayNamespace
 
+LABEL_TYPES = ("int8", "int16", "int32", "uint8", "uint16", "uint32", "uint64")  # of classes, other than the default
 LEAST_IN_STRATUM = 10  # rows, so that training, validation and test rows get some
 
 
@@ -31,6 +32,9 @@ class Goal:
         Levels of the quantiles to predict, ascending, for the task quantile.
     targets : tuple of Goal
         The goal of each target, for the task multioutput: all are regressions, or all classifications.
+    label_type : str
+        The Arrow type of the labels in predictions, such as ``"uint8"`` or ``"decimal128(38, 0)"``; ``""`` for bool,
+        int64, double or string, according to the labels.
     """
 
     task: Task
@@ -39,6 +43,7 @@ class Goal:
     note: str = ""
     quantiles: tuple[float, ...] = ()
     targets: tuple[Goal, ...] = ()
+    label_type: str = ""
 
     def __repr__(self) -> str:
         if self.targets:
@@ -52,6 +57,16 @@ class Goal:
     def n_classes(self) -> int:
         """Number of classes; 0 unless the task is classification."""
         return len(self.labels) if self.task in CLASSIFICATION else 0
+
+    @property
+    def label_texts(self) -> tuple[str, ...]:
+        """The labels as text, as in names of outputs: ``true`` and ``false`` for booleans."""
+        return tuple(map(label_text, self.labels))
+
+    @property
+    def label_array(self) -> Array:
+        """The labels with the type of predictions; an array of objects for integers of more than 64 bits."""
+        return np.array(self.labels, self.label_type if self.label_type in LABEL_TYPES else None)
 
     @property
     def each(self) -> tuple[Goal, ...]:
@@ -77,8 +92,7 @@ class Goal:
     def specs(self) -> tuple[TargetSpec, ...]:
         """Several targets as models take them; none for a single target."""
         return tuple(
-            TargetSpec(goal.task, goal.n_classes, goal.target or "", tuple(map(str, goal.labels)))
-            for goal in self.targets
+            TargetSpec(goal.task, goal.n_classes, goal.target or "", goal.label_texts) for goal in self.targets
         )
 
     @property
@@ -90,6 +104,15 @@ class Goal:
     def quantile_names(self) -> tuple[str, ...]:
         """Names of the predicted quantiles in outputs: ``quantile_0.1``."""
         return tuple(f"quantile_{level:.12g}" for level in self.quantiles)
+
+
+def label_text(label: Any) -> str:
+    """Return a class label as text.
+
+    >>> label_text(True), label_text(11), label_text("yes")
+    ('true', '11', 'yes')
+    """
+    return str(label).lower() if isinstance(label, bool) else str(label)
 
 
 def output_of_target(name: str, goal: Goal) -> str:

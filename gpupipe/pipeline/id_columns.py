@@ -72,9 +72,9 @@ def output_names(goal: Goal, decision: Decision, numbered: bool = False) -> list
     if goal.targets:
         each = zip(goal.targets, decision.targets, strict=True)
         return names + [output_of_target(name, own) for own, decided in each for name in output_names(own, decided)]
-    names += goal.quantile_names or ["prediction", *(f"probability_{label}" for label in goal.labels)]
+    names += goal.quantile_names or ["prediction", *(f"probability_{label}" for label in goal.label_texts)]
     if decision.intervals is not None:
-        names += [f"set_{label}" for label in goal.labels] or ["lower", "upper"]
+        names += [f"set_{label}" for label in goal.label_texts] or ["lower", "upper"]
     return [*names, "distance"] if goal.task == "clustering" else names
 
 

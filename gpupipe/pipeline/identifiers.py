@@ -7,6 +7,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
+import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -16,16 +17,21 @@ from gpupipe.errors import GpupipeError, SchemaError
 from gpupipe.io.column_settings import ColumnSettings
 from gpupipe.io.dask_table import DaskTable
 from gpupipe.io.files import SourceFile
+from gpupipe.io.filter import filter_rows
 from gpupipe.io.filter_expression import columns_of
 from gpupipe.io.input_files import InputFiles
+from gpupipe.io.raw_columns import read_stored, require_rows
 from gpupipe.io.row_sample import take_sample
 from gpupipe.io.settings import Source
 from gpupipe.io.source_reader import read_arrow
 from gpupipe.names import SELECTORS
+from gpupipe.table.schema import FIRST_LEVEL, NULL
 from gpupipe.table.time_columns import is_text
+from gpupipe.typing import Array
 from gpupipe.units import is_time
 
 NAME = r"^\S{1,64}$"  # text with blanks is not an identifier
+ROW = "#row"  # not a name that a filter uses
 FRACTION = r"^-?[0-9]*[.,][0-9]+([eE][+-]?[0-9]+)?$"
 
 
@@ -60,9 +66,37 @@ def find_identifiers(config: Config, files: InputFiles | None = None) -> list[st
 def read_identifiers(
     config: Config, rows: npt.NDArray[Any], files: InputFiles | None = None
 ) -> dict[str, pa.ChunkedArray]:
-    """Return the columns of ``source.id`` for `rows` of the main table; see `read_unencoded`."""
+    """Return the columns of ``source.id`` for `rows` of the main table, with the type and the values of the input.
+
+    Raises
+    ------
+    SchemaError
+        As `read_unencoded`.
+    """
     names = list(config.source.id)
-    return read_unencoded(config, names, rows, files) if names else {}
+    source = config.source
+    if not names or source.prepare or source.is_made_of_events or source.generate:
+        return read_unencoded(config, names, rows, files) if names else {}
+    source = _gathered(config, names)
+    listed = None if files is None else files.source
+    if source.has_files:
+        stored = read_stored(source, names, listed)
+    else:
+        assert source.frame is not None
+        stored = source.frame.table.select(names)
+    if source.where is not None:
+        stored = _filtered(stored, source, listed)
+    return _picked(stored, names, rows)
+
+
+def _filtered(stored: pa.Table, source: Source, files: Sequence[SourceFile] | None) -> pa.Table:
+    """Return the rows of stored columns that pass the filter of the source, which reads plain columns."""
+    needed = columns_of(source.where)
+    plain = {"where": None, "target": None, "weight": None, "isolate": False}
+    table = read_arrow(source.model_copy(update=plain), columns=needed, files=files).table.select(needed)
+    require_rows(stored, table.num_rows, source)
+    kept = filter_rows(table.append_column(ROW, pa.array(range(table.num_rows), pa.int64())), source.where or "")
+    return stored.take(kept.column(ROW))
 
 
 def read_unencoded(
@@ -76,6 +110,10 @@ def read_unencoded(
         If the table has fewer rows than when it was first read.
     """
     table = _read(_gathered(config, names), list(names), None if files is None else files.source)
+    return _picked(table, names, rows)
+
+
+def _picked(table: pa.Table, names: Sequence[str], rows: npt.NDArray[Any]) -> dict[str, pa.ChunkedArray]:
     if len(rows) and int(rows.max()) >= table.num_rows:
         raise SchemaError(
             f"the source changed during the run: expected more than {int(rows.max()):,} rows, found {table.num_rows:,}",
@@ -83,6 +121,21 @@ def read_unencoded(
         )
     picked = table.take(pa.array(rows))
     return {name: picked.column(name) for name in names}
+
+
+def has_inexact(values: Array) -> bool:
+    """Return whether numbers may differ only in digits that float64 does not have: integers above 2^53."""
+    return bool(values.dtype.kind == "f" and len(values) and np.nanmax(np.abs(values), initial=0) >= 2**53)
+
+
+def exact_groups(config: Config, rows: Array, files: InputFiles | None) -> Array:
+    """Return the code of the group of each row, int64, in the order of the exact values; `NULL` if it is missing."""
+    name = config.split.group or ""
+    column = read_unencoded(config, [name], np.asarray(rows), files)[name].combine_chunks()
+    values = column.unique().drop_null().sort()
+    codes = pc.index_in(column, value_set=values).to_numpy(zero_copy_only=False)
+    found: Array = np.where(np.isnan(codes), NULL, codes + FIRST_LEVEL).astype(np.int64)
+    return found
 
 
 def _gathered(config: Config, names: Sequence[str]) -> Source:

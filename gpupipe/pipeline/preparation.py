@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from functools import partial
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -16,17 +17,19 @@ from gpupipe.config.locations import is_in_section
 from gpupipe.errors import ConfigError, DataError, GpupipeError, SchemaError, naming_target
 from gpupipe.features.history.derivation import Derivation, derive, derived_ops, key_columns
 from gpupipe.io.input_files import InputFiles
+from gpupipe.io.raw_columns import notes_of_missing_words
 from gpupipe.metrics import metric_names, unit_notes
 from gpupipe.metrics.settings import Evaluate
 from gpupipe.models import MODELS, ModelSettings, early_refusal
 from gpupipe.names import count_noun
 from gpupipe.pipeline.default_models import default_entries, fill_entry
 from gpupipe.pipeline.goal import Goal
+from gpupipe.pipeline.identifiers import exact_groups, has_inexact
 from gpupipe.pipeline.input_copies import copy_notes, find_inputs
 from gpupipe.pipeline.job import Job
 from gpupipe.pipeline.read_stage import ReadTable, read_on_workers, read_table
 from gpupipe.pipeline.row_weights import weighted_rows
-from gpupipe.pipeline.target import TargetColumn, find_goal, known_rows, target_values
+from gpupipe.pipeline.target import MISSING_FIX, TargetColumn, all_known, find_goal, known_rows, target_values
 from gpupipe.pipeline.timeline import Timeline
 from gpupipe.pipeline.training import require_joint
 from gpupipe.splits import Fold, RareClassError, Split, check_classes, check_splits, make_splits
@@ -93,11 +96,20 @@ class JobBuilder:
                 stage.note(note, "warning" if isinstance(note, WarningNote) else "info")
             for warning in found.rules.warnings:
                 stage.note(warning, "warning")
-            self._targets = TargetColumn.all_of(found.table, config.source.targets, backend)
+            self._targets = self._read_targets()
             models, source = [entry.params for entry in config.models], config.source
             self._goal = find_goal(self._targets, source.positives, models, source.quantile_levels, source.task)
             stage.rows_held = found.table.rows_by_worker()
             stage.note(self._goal.note)
+
+    def _read_targets(self) -> tuple[TargetColumn, ...]:
+        source, found, files = self.config.source, self._found, self.files
+        assert files is not None
+        read = partial(TargetColumn.all_of, found.table, source.targets, self.backend, files.is_untyped)
+        targets = read(found.notes)
+        if files.is_untyped and not all_known(targets).all():
+            targets = read([*found.notes, *notes_of_missing_words(source, source.targets, files.source)])
+        return targets
 
     def derive(self) -> None:
         """Add the columns that ops derive before the split.
@@ -137,7 +149,10 @@ class JobBuilder:
         known, row_ids = known_rows(table, targets, backend)
         if dropped := table.n_rows - known.n_rows:
             without = "without a target" if len(targets) == 1 else "in which a target is missing"
-            timeline.note(count_noun(dropped, "row", f"{without} was dropped", f"{without} were dropped"))
+            text = count_noun(dropped, "row", f"{without} was dropped", f"{without} were dropped")
+            if reasons := [f"{own.column.name}: {'; '.join(own.reasons)}" for own in targets if own.reasons]:
+                text = f"{text} ({'; '.join(reasons)}); {MISSING_FIX}"
+            timeline.note(text, "warning" if reasons else "info")
         _require_column("source.weight", config.source.weight, known, config)
         n_known = known.n_rows
         known, row_ids, weights = weighted_rows(config, known, row_ids, table.n_rows, backend, self.files)
@@ -153,6 +168,8 @@ class JobBuilder:
         for text in unit_notes(names, len(targets)):
             timeline.note(text, "warning")
         groups, times = split_columns(config, known, backend)
+        if groups is not None and has_inexact(groups):
+            groups = exact_groups(config, row_ids, self.files)
         return Job(
             config, backend, timeline, known, y, goal, names, groups, times, weights, row_ids, self._derivation,
             workers=self.workers, rules=found.rules, files=self.files,

@@ -51,7 +51,7 @@ from gpupipe.pipeline.log import JsonLog
 from gpupipe.pipeline.model.card.card import write_card
 from gpupipe.pipeline.model.card.split_record import SplitRecord, record_split
 from gpupipe.pipeline.model.export import export_model
-from gpupipe.pipeline.model.prediction_table import prediction_table
+from gpupipe.pipeline.model.prediction_table import label_column, prediction_table
 from gpupipe.pipeline.parity.rows import make_trial_rows
 from gpupipe.pipeline.preparation import JobBuilder, choose_entries, folds_of, require_tuning
 from gpupipe.pipeline.result import Run
@@ -339,7 +339,7 @@ def _predictions_table(job: Job, outcome: LeaderboardResult) -> pa.Table:
         if part.truth is not None:
             y, name = part.truth.y, output_of_target("target", own) if goal.targets else "target"
             is_coded = own.task in CLASSIFICATION
-            columns[name] = pa.array(own.labels).take(pa.array(y.astype(np.int64))) if is_coded else pa.array(y)
+            columns[name] = label_column(own, y.astype(np.int64)) if is_coded else pa.array(y)
     predicted = prediction_table(held_out.predicted.mapped(job.backend.to_host), goal, held_out.decision)
     return pa.table(columns | dict(zip(predicted.column_names, predicted.columns, strict=True)))
 

@@ -169,7 +169,7 @@ def _classification(
     drawn, counts = drawing.curves, drawing.confusion
     if drawn is None or counts is None:
         return None
-    labels = [str(label) for label in job.goal.labels]
+    labels = list(job.goal.label_texts)
     binary, truth = job.goal.task == "binary", held_out.truth
     rule = job.config.evaluate.threshold
     return Classification(

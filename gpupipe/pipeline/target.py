@@ -4,15 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any, Literal, TypeVar
 
 import numpy as np
 
 from gpupipe.backends.base import Backend
 from gpupipe.errors import ConfigError, DataError, SchemaError
+from gpupipe.io.notes import reasons_of_nulls
 from gpupipe.models import ModelSettings
 from gpupipe.names import count_noun
-from gpupipe.pipeline.goal import Goal, output_of_target
+from gpupipe.pipeline.class_labels import ClassLabels, names_label
+from gpupipe.pipeline.goal import Goal, label_text, output_of_target
 from gpupipe.settings import Label
 from gpupipe.table.blocks import EncodedTable
 from gpupipe.table.schema import FIRST_LEVEL, Column
@@ -21,6 +24,7 @@ from gpupipe.typing import Array
 
 MOST_LISTED = 10  # target values listed in a message
 MOST_RELEVANT = 30  # the last one that LightGBM has a gain for; XGBoost has one more
+MISSING_FIX = "write a class as another text, such as 'none' for 'None'; scale numbers to less than 4e37"
 SingleTask = Literal["regression", "binary", "multiclass"]
 Positives = Mapping[str, Sequence[Label]]
 """Labels of the positive class, by target."""
@@ -37,19 +41,34 @@ class TargetColumn:
     column : Column
     values : ndarray, shape (n_rows,)
         Codes or numbers, on the host, where tasks, splits and metrics are computed.
+    is_untyped : bool
+        Whether the table is CSV, which has no types.
+    reasons : tuple of str
+        Why values are missing, other than nulls: texts that mean so, and infinite numbers.
     """
 
     column: Column
     values: Array
+    is_untyped: bool = False
+    reasons: tuple[str, ...] = ()
 
     @classmethod
-    def all_of(cls, table: EncodedTable, names: Sequence[str], backend: Backend) -> tuple[TargetColumn, ...]:
+    def all_of(
+        cls,
+        table: EncodedTable,
+        names: Sequence[str],
+        backend: Backend,
+        is_untyped: bool = False,
+        notes: Sequence[str] = (),
+    ) -> tuple[TargetColumn, ...]:
         """Return the columns with these names; arguments and errors as in `of`."""
-        return tuple(cls.of(table, name, backend) for name in names)
+        return tuple(cls.of(table, name, backend, is_untyped, notes) for name in names)
 
     @classmethod
-    def of(cls, table: EncodedTable, name: str, backend: Backend) -> TargetColumn:
-        """Return the column `name`.
+    def of(
+        cls, table: EncodedTable, name: str, backend: Backend, is_untyped: bool = False, notes: Sequence[str] = ()
+    ) -> TargetColumn:
+        """Return the column `name`; `notes` are those of the reader.
 
         Raises
         ------
@@ -63,7 +82,30 @@ class TargetColumn:
                 fix=f"declare it: schema: {{{name}: categorical}}",
                 names=[name],
             )
-        return cls(column, backend.to_host(table.column(name)))
+        reasons = tuple(reasons_of_nulls(notes, name))
+        return cls(column, backend.to_host(table.column(name)), is_untyped, reasons)
+
+    def describe_nulls(self) -> str:
+        """Return the number of rows without a value, with the reasons, for messages; empty without reasons."""
+        if not self.reasons:
+            return ""
+        n_rows = int(np.count_nonzero(~all_known([self])))
+        return f"; {n_rows:,} {'row has' if n_rows == 1 else 'rows have'} no value ({'; '.join(self.reasons)})"
+
+    @cached_property
+    def of_levels(self) -> ClassLabels:
+        """The label of each level of a column that has levels."""
+        return ClassLabels.of_levels(self.column, self.is_untyped)
+
+    @cached_property
+    def labels(self) -> ClassLabels:
+        """The values of the target in this table: numbers ascending, texts in the order of the levels."""
+        if self.column.levels is None:
+            return ClassLabels.of_numbers(self.column, np.unique(self.values[~np.isnan(self.values)]).tolist())
+        counts = np.bincount(self.values, minlength=self.column.n_codes)[FIRST_LEVEL:].tolist()
+        found = [label for label, n in zip(self.of_levels.labels, counts, strict=True) if n]
+        is_text = any(isinstance(label, str) for label in found)
+        return replace(self.of_levels, labels=tuple(found if is_text else sorted(found)))
 
 
 def find_goal(
@@ -129,7 +171,7 @@ def _require_distinct_outputs(goals: Sequence[Goal]) -> None:
     """Raise ConfigError if columns of the predictions would have the same name."""
     found: dict[str, str] = {}
     for goal in goals:
-        for label in goal.labels:
+        for label in goal.label_texts:
             name = output_of_target(f"probability_{label}", goal)
             if name in found:
                 raise ConfigError(
@@ -142,12 +184,17 @@ def _require_distinct_outputs(goals: Sequence[Goal]) -> None:
 
 
 def _single(target: TargetColumn, positives: Sequence[Label], quantiles: tuple[float, ...] = ()) -> Goal:
+    goal = _inferred(target, positives, quantiles)
+    return replace(goal, note=goal.note + target.describe_nulls())
+
+
+def _inferred(target: TargetColumn, positives: Sequence[Label], quantiles: tuple[float, ...]) -> Goal:
     name = target.column.name
     _require_values(target, positives)
     if quantiles:
         return _quantile(target, quantiles)
     if positives:
-        return _binary(name, positives, _labels(target))
+        return _binary(name, positives, target.labels)
     return infer_goal(target)
 
 
@@ -171,15 +218,14 @@ def infer_goal(target: TargetColumn, task: SingleTask | None = None) -> Goal:
         raise ConfigError(what, fix="pass numbers, or remove task", names=[name])
     if task == "regression" or (task is None and not has_levels and not _are_two_whole_numbers(target.values)):
         return Goal("regression", name, (), f"regression: {name} is a number")
-    labels = _labels(target)
+    labels, kind = target.labels.labels, target.labels.kind
     if task == "binary" and len(labels) > 2:
         what = f"task: binary needs a target of 2 classes; {name!r} has {len(labels):,}"
         raise ConfigError(what, fix="use task: multiclass, or group the classes", names=[name])
     if len(labels) == 2:
-        low, high = labels
-        shown = (f"{high!r}", f"{low!r}") if has_levels else (f"{high}", f"{low}")
-        return Goal("binary", name, labels, f"binary: {name} is {shown[0]} (positive) or {shown[1]}")
-    return Goal("multiclass", name, labels, f"multiclass: {name} has {len(labels)} classes")
+        note = f"binary: {name} is {labels[1]!r} (positive) or {labels[0]!r}"
+        return Goal("binary", name, labels, note, label_type=kind)
+    return Goal("multiclass", name, labels, f"multiclass: {name} has {len(labels)} classes", label_type=kind)
 
 
 def _are_two_whole_numbers(values: Array) -> bool:
@@ -208,7 +254,7 @@ def _ranking(target: TargetColumn) -> Goal:
     _require_values(target, ())
     if column.levels is not None and column.kind != "boolean":
         raise _not_a_relevance(name, f"is {column.kind}")
-    values = [] if column.levels is not None else [float(value) for value in _labels(target)]
+    values = [] if column.levels is not None else [float(value) for value in target.labels.labels]
     if unfit := [value for value in values if not (0 <= value <= MOST_RELEVANT and value.is_integer())]:
         raise _not_a_relevance(name, f"has the value {unfit[0]:g}")
     return Goal("ranking", name, (), f"ranking: {name} is the relevance of a row in its group")
@@ -225,15 +271,24 @@ def _not_a_relevance(name: str, what: str) -> SchemaError:
 
 def _require_values(target: TargetColumn, positives: Sequence[Label]) -> None:
     """Raise DataError unless the target has two values; a positive label that is the only value has its own error."""
-    name, found = target.column.name, _labels(target) if target.column.levels is not None else _bounds(target)
+    name, found = target.column.name, target.labels.labels if target.column.levels is not None else _bounds(target)
     if not found:
-        raise DataError(f"the target {name!r} is null in every row", fix="choose another column", names=[name])
+        what = f"the target {name!r} is null in every row{target.describe_nulls()}"
+        fix = MISSING_FIX if target.reasons else "choose another column"
+        raise DataError(what, fix=fix, names=[name])
     if len(found) == 1 and not positives:
         raise DataError(
-            f"expected at least two values of the target {name!r}, found only {found[0]!r}",
-            fix="choose another column, or check the filter source.where",
+            f"expected at least two values of the target {name!r}, found only {found[0]!r}{target.describe_nulls()}",
+            fix=_other_value(target, found[0]),
             names=[name],
         )
+
+
+def _other_value(target: TargetColumn, found: Any) -> str:
+    """Return what to do about a target with a single value."""
+    if target.column.levels is None and abs(found) >= 2**53:
+        return f"declare it, which keeps every digit of its values: schema: {{{target.column.name}: categorical}}"
+    return MISSING_FIX if target.reasons else "choose another column, or check the filter source.where"
 
 
 def _bounds(target: TargetColumn) -> tuple[int | float, ...]:
@@ -257,23 +312,14 @@ def _without_target(models: Sequence[ModelSettings]) -> Goal:
     return Goal(task, None, (), f"{task}: no target")
 
 
-def _labels(target: TargetColumn) -> tuple[Any, ...]:
-    """Return the values of the target in this table, in order."""
-    column, values = target.column, target.values
-    if column.levels is None:
-        return tuple(_plain(v) for v in np.unique(values[~np.isnan(values)]))
-    counts = np.bincount(values, minlength=column.n_codes)[FIRST_LEVEL:]
-    return tuple(level for level, n in zip(column.levels, counts.tolist(), strict=True) if n)
-
-
 def _plain(value: Any) -> int | float:
     return int(value) if float(value).is_integer() else float(value)
 
 
-def _binary(target: str, positives: Sequence[Label], labels: tuple[Any, ...]) -> Goal:
-    wanted = {_text(p) for p in positives}
-    absent = wanted - {_text(label) for label in labels}
-    others = [label for label in labels if _text(label) not in wanted]
+def _binary(target: str, positives: Sequence[Label], found: ClassLabels) -> Goal:
+    labels, wanted = found.labels, {label_text(given) for given in positives}
+    absent = {label_text(given) for given in positives if not any(names_label(given, label) for label in labels)}
+    others = [label for label in labels if not _is_one_of(label, positives)]
     if absent or not others:
         listed = ", ".join(map(str, labels[:MOST_LISTED]))
         if len(labels) > MOST_LISTED:
@@ -285,17 +331,15 @@ def _binary(target: str, positives: Sequence[Label], labels: tuple[Any, ...]) ->
             fix=f"its values are {listed}",
             names=[target, *sorted(absent or wanted)],
         )
-    positive = next(label for label in labels if _text(label) in wanted)
+    positive = next(label for label in labels if _is_one_of(label, positives))
     note = f"binary: {target} is {positive!r} (positive) or {others[0]!r}"
     if len(others) > 1 or len(wanted) > 1:
         note = f"binary: {target} is one of {sorted(wanted)} (positive) or one of {sorted(map(str, others))}"
-    return Goal("binary", target, (others[0], positive), note)
+    return Goal("binary", target, (others[0], positive), note, label_type=found.kind)
 
 
-def _text(label: Any) -> str:
-    if isinstance(label, bool):
-        return str(label).lower()
-    return str(_plain(label)) if isinstance(label, (int, float)) else str(label)
+def _is_one_of(label: Any, positives: Sequence[Label]) -> bool:
+    return any(names_label(given, label) for given in positives)
 
 
 def known_rows(table: TableT, targets: Sequence[TargetColumn], backend: Backend) -> tuple[TableT, Array]:
@@ -336,16 +380,15 @@ def _values(target: TargetColumn, rows: Array, goal: Goal, positives: Sequence[L
         return (values - FIRST_LEVEL).astype(np.float64)  # False is the first level
     if goal.task not in CLASSIFICATION:
         return values.astype(np.float64)
-    wanted, position = {_text(p) for p in positives}, {label: i for i, label in enumerate(goal.labels)}
+    position = {label: i for i, label in enumerate(goal.labels)}
 
     def class_of(label: Any) -> float:
-        return float(_text(label) in wanted if wanted else position.get(label, 0))
+        return float(_is_one_of(label, positives) if positives else position.get(label, 0))
 
     if column.levels is None:
         found = np.unique(values)
         codes = [class_of(_plain(v)) for v in found]
         return np.array(codes, np.float64)[np.searchsorted(found, values)]
     lookup = np.zeros(column.n_codes)
-    for i, level in enumerate(column.levels):
-        lookup[FIRST_LEVEL + i] = class_of(level)
+    lookup[FIRST_LEVEL:] = [class_of(label) for label in target.of_levels.labels]
     return lookup[values]

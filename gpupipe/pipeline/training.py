@@ -187,7 +187,7 @@ def train(
     features, X = fit_view(rows, entry.params.view, config.features, backend)
     context = FitContext(
         backend, goal.task, config.seed, goal.n_classes, features.categorical, features.names,
-        [str(label) for label in goal.labels], resources, groups=rows.groups, times=rows.times, weights=rows.weights,
+        list(goal.label_texts), resources, groups=rows.groups, times=rows.times, weights=rows.weights,
         metric=metric, quantiles=goal.quantiles, targets=goal.specs, views=features.views,
     )  # fmt: skip
     start = time.perf_counter()

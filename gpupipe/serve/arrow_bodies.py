@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from gpupipe.pipeline.model.prediction_table import label_kind
 from gpupipe.serve.bodies import Explanations, require_rows, rows_of
 from gpupipe.serve.coalescer import Columns
 from gpupipe.serve.explanations import explained_outputs
@@ -89,12 +90,16 @@ def _explanation_type(label: pa.DataType | None) -> pa.DataType:
 def _type(model: ServedModel, output: Output) -> pa.DataType:
     if model.scorer.goal.task == "clustering" and output.name == "prediction":
         return pa.int32()
+    if output.labels:
+        return label_kind(next(own for own in model.scorer.goal.each if output.target in ("", own.target)))
     return pa.float32() if model.scorer.goal.task == "embedding" else TYPES[output.type]
 
 
 def _values(name: str, column: pa.ChunkedArray) -> list[Any]:
     """Return the values of a column as Python values; the levels of a dictionary are shared, not copied."""
     kind = column.type
+    if isinstance(kind, pa.UuidType):
+        return column.to_pylist()  # type: ignore[no-any-return]
     if pa.types.is_dictionary(kind) and _is_plain(kind.value_type):
         values: list[Any] = []
         for chunk in column.chunks:
@@ -104,7 +109,7 @@ def _values(name: str, column: pa.ChunkedArray) -> list[Any]:
     if not _is_plain(kind):
         raise RequestProblem(
             "invalid_request",
-            f"column {name!r}: expected numbers, booleans, strings, dates or times; found {str(kind)[:80]}",
+            f"column {name!r}: expected numbers, booleans, strings, UUIDs, dates or times; found {str(kind)[:80]}",
         )
     if pa.types.is_timestamp(kind) or pa.types.is_date(kind):  # Python's do not reach as far
         micros = as_micros(column)[0].cast(pa.int64()).to_pylist()
@@ -115,7 +120,8 @@ def _values(name: str, column: pa.ChunkedArray) -> list[Any]:
 def _is_plain(kind: pa.DataType) -> bool:
     types = pa.types
     checks = (types.is_integer, types.is_floating, types.is_boolean, types.is_string, types.is_large_string)
-    return any(check(kind) for check in (*checks, types.is_date, types.is_timestamp, types.is_null))
+    exact = (types.is_decimal, types.is_binary, types.is_fixed_size_binary)
+    return any(check(kind) for check in (*checks, *exact, types.is_date, types.is_timestamp, types.is_null))
 
 
 def _require_plain(body: bytes, max_rows: int) -> None:

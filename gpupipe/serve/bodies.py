@@ -18,7 +18,9 @@ further outputs: objects in JSON, structs in Arrow streams.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from itertools import repeat
 from typing import Any
@@ -28,11 +30,14 @@ import orjson
 from gpupipe.serve.coalescer import Columns
 from gpupipe.serve.problems import Headers, RequestProblem
 from gpupipe.serve.served_model import ServedModel
+from gpupipe.table.exact_texts import MOST_DIGITS
 
 JSON = b"application/json"
 LINES = b"application/x-ndjson"
 ARROW = b"application/vnd.apache.arrow.stream"
 TYPES = (JSON, LINES, ARROW)
+DIGITS = bytes.maketrans(b"0123456789", b"0" * 10)
+LARGE_INTEGER = b"0" * 19  # the digits of 2**63
 
 Row = Mapping[str, Any]
 Explanations = Mapping[str, list[dict[str, Any]]]  # further outputs, by name
@@ -84,10 +89,22 @@ def read_rows(body: bytes, content_type: bytes, model: ServedModel, max_rows: in
     )
 
 
+def loads(body: bytes) -> Any:
+    """Return a JSON value with integers of any size; raise orjson.JSONDecodeError if it is malformed.
+
+    orjson 3.11 reads integers of more than 64 bits as floats.
+    """
+    found = orjson.loads(body)
+    if LARGE_INTEGER in body.translate(DIGITS):
+        with suppress(RecursionError, ValueError):
+            return json.loads(body, parse_int=lambda text: int(text) if len(text) <= MOST_DIGITS else float(text))
+    return found
+
+
 def parse_json(body: bytes) -> Any:
     """Return the value of a JSON body; raise RequestProblem if it is malformed."""
     try:
-        return orjson.loads(body)
+        return loads(body)
     except orjson.JSONDecodeError as error:
         text = str(error) if body else "the body is empty"
         raise RequestProblem("not_json", f"the body is not valid JSON: {text}") from None
@@ -146,7 +163,7 @@ def _lines(body: bytes, max_rows: int) -> list[Row]:
     rows: list[Row] = []
     for number, line in enumerate(lines, 1):
         try:
-            row = orjson.loads(line)
+            row = loads(line)
         except orjson.JSONDecodeError as error:
             raise RequestProblem("not_json", f"line {number} is not valid JSON: {error}") from None
         if type(row) is not dict:

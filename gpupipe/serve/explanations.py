@@ -137,9 +137,9 @@ def _labels_and_margins(
     if goal.task != "multiclass":
         label = goal.labels[1] if goal.task == "binary" else None
         return [label] * n_rows, np.full(n_rows, places[0])
-    place = dict(zip(map(str, goal.labels), places, strict=True))
+    place = dict(zip(goal.labels, places, strict=True))
     predicted = columns[output.prediction]
-    return predicted, np.array([place[str(label)] for label in predicted], np.int64)
+    return predicted, np.array([place[label] for label in predicted], np.int64)
 
 
 def _described(

@@ -120,6 +120,8 @@ def encode_inference(request: InferenceRequest, model: ServedModel, columns: Col
 
 def datatype_of(model: ServedModel, output: Output) -> str:
     """Return the datatype of an output tensor."""
+    if output.type == "integer" and max(output.labels, default=0) >= 2**63:
+        return "UINT64"
     return "FP32" if model.scorer.goal.task == "embedding" else DATATYPES[output.type]
 
 

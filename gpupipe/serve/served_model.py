@@ -225,8 +225,8 @@ def _outputs_of(goal: Goal, decision: Decision) -> tuple[Output, ...]:
     """Return the outputs of one target, or of clusters."""
     has_intervals = decision.intervals is not None
     if goal.labels:
-        probabilities = [Output(f"probability_{label}", "number") for label in goal.labels]
-        sets = [Output(f"set_{label}", "boolean") for label in goal.labels] if has_intervals else []
+        probabilities = [Output(f"probability_{label}", "number") for label in goal.label_texts]
+        sets = [Output(f"set_{label}", "boolean") for label in goal.label_texts] if has_intervals else []
         return Output("prediction", _label_type(goal.labels), goal.labels), *probabilities, *sets
     if goal.task == "clustering":
         return Output("prediction", "integer"), Output("distance", "number")
@@ -235,5 +235,7 @@ def _outputs_of(goal: Goal, decision: Decision) -> tuple[Output, ...]:
 
 
 def _label_type(labels: Sequence[Any]) -> OutputType:
+    if all(type(label) is int for label in labels):  # NumPy has no type for those of more than 64 bits
+        return "integer"
     kind = np.array(labels).dtype.kind
-    return {"b": "boolean", "i": "integer", "u": "integer", "f": "number"}.get(kind, "text")  # type: ignore[return-value]
+    return {"b": "boolean", "f": "number"}.get(kind, "text")  # type: ignore[return-value]

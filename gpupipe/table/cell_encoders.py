@@ -17,6 +17,7 @@ from typing import Any
 
 import numpy as np
 
+from gpupipe.table.exact_texts import bytes_text
 from gpupipe.table.hash_buckets import hash_levels
 from gpupipe.table.level_text import (
     NULL_TEXTS,
@@ -79,6 +80,8 @@ class CellEncoder(ABC):
         """Return the cell of a value; raise `UnfitCell` if it does not match the kind of the column."""
         if value is None:
             return self.null
+        if type(value) is bytes:
+            value = bytes_text(value)
         if type(value) is str:
             return self.null if value.strip() in NULL_TEXTS else self.of_text(value)
         return self.of_value(value)
@@ -109,12 +112,11 @@ class NumberEncoder(CellEncoder):
         kind = type(value)
         if kind is float:
             return float(value) if -LARGEST <= value <= LARGEST else math.nan
-        if (kind is int or is_numpy_integer(value)) and -(2**63) <= value < 2**63:
+        if (kind is int or is_numpy_integer(value)) and -(2**63) <= value < 2**64:
             if -EXACT <= value <= EXACT or self.column.storage != "float32":
                 return float(value)
-            return float(np.int64(value).astype(np.float32))  # float64 in between would round twice
-        if kind is int:
-            raise UnfitCell  # no Arrow type has it
+            # float64 in between would round twice
+            return float((np.int64(value) if value < 2**63 else np.uint64(value)).astype(np.float32))
         if kind is bool or isinstance(value, np.float16 | np.float32 | np.float64 | np.bool_):
             return self.of_value(float(value))
         return float(self.by_table(self.column, value))

@@ -10,6 +10,7 @@ import pyarrow as pa
 
 from gpupipe.errors import DataError, SchemaError
 from gpupipe.table.encode import require, require_distinct
+from gpupipe.table.exact_values import exact_array
 from gpupipe.table.level_text import canonical_text
 from gpupipe.table.temporal_objects import uniform_times, with_uniform_times
 
@@ -79,7 +80,7 @@ def rows_to_arrow(data: Any, required: Sequence[str], optional: Sequence[str] = 
     Raises
     ------
     SchemaError
-        If a required column is absent, or a column occurs twice or contains lists, structs or bytes.
+        If a required column is absent, or a column occurs twice or contains lists or structs.
     DataError
         If `data` has another type, or a column cannot be converted; the message contains its name.
 
@@ -92,7 +93,7 @@ def rows_to_arrow(data: Any, required: Sequence[str], optional: Sequence[str] = 
     """
     table = _read_rows(data, required, optional)
     for field in table.schema:
-        if pa.types.is_nested(field.type) or pa.types.is_binary(field.type):
+        if pa.types.is_nested(field.type):
             raise SchemaError(f"column {field.name!r} contains {field.type}: expected a single value per row")
     return table
 
@@ -209,9 +210,9 @@ def _converted(data: Any) -> pa.Table:
     if _is_series(data):
         raise DataError(f"expected {EXPECTED}; got a Series", fix="pass series.to_frame()")
     if hasattr(data, "__arrow_c_stream__"):
-        return pa.table(data)
+        return pa.table(_with_decimals(data))
     if _is_lazy(data):
-        return pa.table(data.collect())
+        return pa.table(_with_decimals(data.collect()))
     if _is_a(data, "pyarrow", "Dataset"):
         return data.to_table()
     if _is_a(data, "datasets", "Dataset"):
@@ -221,13 +222,23 @@ def _converted(data: Any) -> pa.Table:
 
 
 def _pandas_table(frame: Any) -> pa.Table:
-    """Return a pandas frame as an Arrow table; sparse columns become dense."""
+    """Return a pandas frame as an Arrow table, with integers of any size; sparse columns become dense."""
     sparse = [name for name, dtype in frame.dtypes.items() if hasattr(dtype, "fill_value")]
     frame = frame.assign(**{name: frame[name].sparse.to_dense() for name in sparse}) if sparse else frame
     try:
         return pa.Table.from_pandas(frame, preserve_index=False)
     except (pa.ArrowException, OverflowError, TypeError, ValueError):  # again, for an error that contains the name
         return pa.table({name: _array(name, column) for name, column in frame.items()})
+
+
+def _with_decimals(frame: Any) -> Any:
+    """Return a polars frame with 128-bit integers as decimals, which Arrow has; other frames unchanged."""
+    wide = [name for name, kind in getattr(frame, "schema", {}).items() if str(kind) in ("Int128", "UInt128")]
+    if not wide or _library(frame) != "polars":
+        return frame
+    import polars as pl
+
+    return frame.with_columns(pl.col(wide).cast(pl.Decimal(38, 0)))
 
 
 def _array(name: str, values: Iterable[Any]) -> Any:
@@ -240,7 +251,7 @@ def _array(name: str, values: Iterable[Any]) -> Any:
         values = values.get() if hasattr(values, "__cuda_array_interface__") and hasattr(values, "get") else values
         values = uniform_times(values)
         try:
-            return pa.array(values, from_pandas=True)
+            return exact_array(values)
         except pa.ArrowInvalid:  # lists of intervals and periods
             return pa.array(list(map(_single, values)), from_pandas=True)
     except (pa.ArrowException, OverflowError, TypeError, ValueError) as error:

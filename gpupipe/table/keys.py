@@ -13,6 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from gpupipe.errors import SchemaError
+from gpupipe.table.exact_values import as_whole, wider_number
 from gpupipe.table.string_columns import as_dictionary, normal_texts
 
 ROWS_SHOWN = 2
@@ -99,7 +100,12 @@ def _comparable(
             fix="convert both columns to the same type: numbers, text or times",
         )
     a, b = key_values(a), key_values(b)
-    return (a, b) if a.type == b.type else (_texts(a), _texts(b))
+    if a.type == b.type:
+        return a, b
+    common = wider_number(a.type, b.type)
+    if common is None or pa.types.is_floating(common):
+        return _texts(a), _texts(b)
+    return a.cast(common), b.cast(common)
 
 
 def _family(kind: pa.DataType) -> str:
@@ -111,18 +117,22 @@ def _family(kind: pa.DataType) -> str:
 
 
 def key_values(column: pa.ChunkedArray) -> pa.ChunkedArray:
-    """Return a key column in its comparison type: int64 (also for integral floats), text, or its original type."""
+    """Return a key column in its comparison type: int64 (also for integral floats), text, or its original type.
+
+    Whole numbers outside int64, of uint64 and decimals, are decimals, which keep every digit.
+    """
     kind = column.type
     if pa.types.is_dictionary(kind) or pa.types.is_string(kind) or pa.types.is_large_string(kind):
         return _texts(column)
+    if pa.types.is_integer(kind) or pa.types.is_decimal(kind):
+        return as_whole(column)
     if pa.types.is_floating(kind):
         column = pc.if_else(pc.is_nan(column), pa.scalar(None, kind), column)
-    if pa.types.is_integer(kind) or pa.types.is_floating(kind):
         try:
             return column.cast(pa.int64())
         except pa.ArrowInvalid:
             pass
-        if not pa.types.is_float64(kind):  # a large uint64; or a float32, whose text is shorter than that of float64
+        if not pa.types.is_float64(kind):  # the text of a float32 is shorter than that of float64
             return _texts(column)
         return pc.add(column, 0.0)  # -0.0 becomes 0.0, which Arrow distinguishes
     return column

@@ -20,6 +20,7 @@ from typing import Any
 
 import numpy as np
 
+from gpupipe.table.exact_texts import exact_text
 from gpupipe.table.schema import BOOLEAN_WORDS, FIRST_LEVEL, NULL_VALUES, Column
 
 NULL_TEXTS = frozenset(NULL_VALUES)
@@ -38,13 +39,14 @@ MAYBE_OTHER = r"^\s|\s$|[^\x00-\x7f]|^[\x1c-\x1f]|[\x1c-\x1f]$|^(?:True|TRUE|Fal
 def canonical_text(value: Any) -> str | None:
     """Return a value as a level: integral floats as integers, ``""`` for NaN, times at midnight as dates.
 
-    A float32 has the shortest text that float32 reads back: ``1.1``, as in the file that it was read from. None for
-    other types, and for times with a zone other than UTC, which tables convert.
+    A float32 has the shortest text that float32 reads back: ``1.1``, as in the file that it was read from. Integers,
+    decimals and UUIDs keep every digit. None for other types, and for times with a zone other than UTC, which tables
+    convert.
     """
     kind = type(value)
     if kind is bool or isinstance(value, np.bool_):
         return "true" if value else "false"
-    if (kind is int or is_numpy_integer(value)) and -(2**63) <= value < 2**63:
+    if is_numpy_integer(value):
         return str(int(value))
     if kind is float or isinstance(value, np.float32 | np.float64):
         number = float(value)
@@ -55,7 +57,7 @@ def canonical_text(value: Any) -> str | None:
         return str(value) if isinstance(value, np.float32) else repr(number)
     if kind is date or (kind is datetime and value.tzinfo in (None, UTC)):
         return normal_text(value.isoformat().removesuffix("+00:00"))
-    return None
+    return exact_text(value)
 
 
 def is_numpy_integer(value: Any) -> bool:

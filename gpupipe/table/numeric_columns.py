@@ -81,6 +81,14 @@ def _number(text: str | None) -> float | None:
         return None
 
 
+def has_unbounded(column: pa.ChunkedArray) -> bool:
+    """Return whether a column has numbers that `write_numbers` replaces by NaN."""
+    if not (pa.types.is_floating(column.type) or pa.types.is_decimal(column.type)):
+        return False
+    bounds = pc.min_max(column.cast(pa.float64())).as_py()
+    return bounds["min"] is not None and max(-bounds["min"], bounds["max"]) > LARGEST
+
+
 def write_numbers(column: pa.ChunkedArray, out: npt.NDArray[Any]) -> None:
     """Write a column of numbers to `out`, shape (rows,), float32 or float64.
 

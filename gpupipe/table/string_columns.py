@@ -11,6 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from gpupipe.errors import SchemaError
+from gpupipe.table.exact_texts import decimal_text
 from gpupipe.table.hash_buckets import hash_levels
 from gpupipe.table.level_text import MAYBE_OTHER, canonical_text, compares_forms, normal_form, normal_text
 from gpupipe.table.row_numbers import ROWS_SHOWN, CellsError, RowNumbers
@@ -49,6 +50,8 @@ def format_values(values: pa.Array) -> pa.StringArray:
         exact = np.float32 if pa.types.is_float32(values.type) else float
         texts = [None if v is None else canonical_text(exact(v)) or None for v in values.to_pylist()]
         return pa.array(texts, pa.string())
+    if pa.types.is_decimal(values.type):
+        return pa.array([None if v is None else decimal_text(v) for v in values.to_pylist()], pa.string())
     texts = values.cast(pa.string())
     return normal_texts(texts) if pa.types.is_temporal(values.type) else texts
 

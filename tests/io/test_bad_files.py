@@ -163,12 +163,13 @@ def test_an_encrypted_file_is_reported_and_its_plain_columns_are_read(tmp_path: 
 
 
 ODD = {
-    "decimal256": (pa.array([decimal.Decimal("1" * 60 + ".5"), None], pa.decimal256(70, 1)), [float("1" * 60), None]),
+    "decimal256": (pa.array([decimal.Decimal("1" * 60 + ".5"), None], pa.decimal256(70, 1)),
+                   [decimal.Decimal("1" * 60 + ".5"), None]),
     "zone": (pa.array([dt.datetime(2024, 3, 10, 6, 30), None], pa.timestamp("s", "America/New_York")),
              [dt.datetime(2024, 3, 10, 6, 30), None]),
     "duration": (pa.array([1500, None], pa.duration("ms")), [1.5, None]),
     "half": (pa.array(np.array([1.5, np.inf], np.float16)), [1.5, np.inf]),
-    "wide": (pa.array([2**64 - 1, None], pa.uint64()), [float(2**64), None]),
+    "wide": (pa.array([2**64 - 1, None], pa.uint64()), [2**64 - 1, None]),
     "nulls": (pa.array([None, None], pa.int16()), [None, None]),
     "nothing": (pa.nulls(2), [None, None]),
     "codes": (pa.array([2.5, None]).dictionary_encode(), [2.5, None]),
@@ -188,9 +189,7 @@ def test_columns_of_every_odd_type_have_the_values_that_were_written(kind: str, 
             continue  # the format has no such type
         loaded = read_arrow(Source(path=str(path)))
         assert loaded.table.column("c").to_pylist() == values, name
-        assert [note for note in loaded.notes if "outside the int64 range" in note] == (
-            ["column 'c' has integers outside the int64 range, read as float64"] if name == "wide" else []
-        )
+        assert not any("outside the int64 range" in note for note in loaded.notes)
         read += 1
     assert read >= {"parquet": 9, "orc": 2, "arrow": 10}[kind]
 

@@ -148,7 +148,7 @@ def test_harmless_ways_of_writing_give_the_values_that_the_standard_library_read
         (["1", "n/d", ">= 20"], {}, ["1", "n/d", ">= 20"], "'>= 20': a band of numbers, not a missing value"),
         (["1", "1.5e3", "+2"], {}, [1.0, 1500.0, 2.0], ""),
         (["9223372036854775807", "-9223372036854775808"], {}, [2**63 - 1, -(2**63)], ""),
-        (["9223372036854775808", "1"], {}, [2.0**63, 1.0], "numbers outside the int64 range"),
+        (["9223372036854775808", "1"], {}, [2**63, 1], ""),
         (["1e400", "1"], {}, [float("inf"), 1.0], "infinite"),
         (["NaN", "inf", "N/A", "-Infinity"], {}, [None, float("inf"), None, -float("inf")], "infinite"),
     ],

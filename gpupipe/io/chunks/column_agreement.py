@@ -14,12 +14,14 @@ from gpupipe.io.chunks.chunk import ChunkColumns, ChunkFacts
 from gpupipe.io.concatenation import FileColumn
 from gpupipe.io.formats.csv.text_columns import KINDS, choose_numbers
 from gpupipe.io.missing_values import TEXT
+from gpupipe.table.exact_values import LARGE_INTEGERS
 
 CSV_KINDS = [
     pa.int64(), pa.bool_(), pa.date32(), pa.time32("s"), pa.timestamp("s"), pa.timestamp("ns"),
-    pa.timestamp("s", "UTC"), pa.timestamp("ns", "UTC"), pa.float64(), TEXT,
+    pa.timestamp("s", "UTC"), pa.timestamp("ns", "UTC"), *LARGE_INTEGERS, pa.float64(),
+    TEXT,
 ]  # fmt: skip
-JSON_KINDS = [[pa.int64(), pa.float64()], [pa.timestamp("s"), pa.string()]]
+JSON_KINDS = [[pa.int64(), *LARGE_INTEGERS, pa.float64()], [pa.timestamp("s"), pa.string()]]
 
 
 class NoAgreement(Exception):

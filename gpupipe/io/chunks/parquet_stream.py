@@ -25,6 +25,7 @@ from gpupipe.io.input_files import data_files, input_files
 from gpupipe.io.isolation import try_files
 from gpupipe.io.notes import Notes
 from gpupipe.io.settings import JoinedTable, TableSource
+from gpupipe.table.exact_values import is_number
 from gpupipe.units import GIB, MIB
 
 CHUNK_BYTES = 256 * MIB  # maximum size of a chunk in Arrow memory
@@ -154,14 +155,12 @@ def _are_steady(files: Sequence[SourceFile], found: Sequence[RowGroups]) -> bool
 
 
 def is_steady(kind: pa.DataType) -> bool:
-    """Return True if the plain type of a column depends on this type only; for binary and uint64 it does not."""
+    """Return True if the plain type of a column depends on this type only; for binary it does not."""
     if pa.types.is_dictionary(kind):
         return is_text(kind.value_type)
-    if pa.types.is_uint64(kind):
-        return False
     return (
-        is_text(kind) or pa.types.is_temporal(kind) or pa.types.is_decimal(kind) or pa.types.is_boolean(kind)
-        or pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_null(kind)
+        is_text(kind) or pa.types.is_temporal(kind) or pa.types.is_boolean(kind) or pa.types.is_null(kind)
+        or is_number(kind)
     )  # fmt: skip
 
 

@@ -7,6 +7,7 @@ host, a comparison with null is null.
 from __future__ import annotations
 
 import ast
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import reduce
@@ -145,7 +146,11 @@ def _compared(numbers: DeviceNumbers, compare: Callable[[Array], Array]) -> _Tru
 
 def _literal(node: ast.expr, kind: pa.DataType) -> Any:
     value = ast.literal_eval(node)
-    return time_scalar(value, MICROS).value if kind == MICROS else value
+    if kind == MICROS:
+        return time_scalar(value, MICROS).value
+    if isinstance(value, int) and not -(2**63) <= value < 2**63:  # no integer of an array module
+        return math.copysign(math.inf, value) if pa.types.is_integer(kind) else float(value)
+    return value
 
 
 def _truth_of_values(node: ast.expr, name: str, values: pa.Array) -> tuple[Any, Any]:

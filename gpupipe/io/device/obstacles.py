@@ -213,7 +213,7 @@ def _wanted_kinds(file: SourceFile, source: TableSource) -> dict[str, pa.DataTyp
 def is_plain(kind: pa.DataType) -> bool:
     """Return True if a device reader returns the same values for an Arrow type as the host.
 
-    Not for decimals: Arrow's conversion to float64 differs in the last bit.
+    Not for decimals, whose conversion to float64 differs in the last bit, nor for uint64, whose arithmetic overflows.
     """
     types = pa.types
     if types.is_dictionary(kind):
@@ -221,4 +221,5 @@ def is_plain(kind: pa.DataType) -> bool:
     real = types.is_float32(kind) or types.is_float64(kind)
     text = types.is_string(kind) or types.is_large_string(kind)
     flag = types.is_boolean(kind) or types.is_null(kind)
-    return bool(types.is_integer(kind) or real or text or flag or types.is_timestamp(kind) or types.is_date32(kind))
+    whole = types.is_integer(kind) and not types.is_uint64(kind)
+    return bool(whole or real or text or flag or types.is_timestamp(kind) or types.is_date32(kind))

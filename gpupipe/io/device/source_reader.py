@@ -25,7 +25,6 @@ from pyarrow import orc
 
 from gpupipe.backends.base import DeviceBackend
 from gpupipe.errors import DataError
-from gpupipe.io.arrow_types import BEYOND_INT64
 from gpupipe.io.column_filter import ColumnFilter
 from gpupipe.io.device.csv.reader import csv_columns
 from gpupipe.io.device.datasets import generate_columns
@@ -45,7 +44,6 @@ from gpupipe.table.device.encode import TextRules
 from gpupipe.table.device.frame_columns import DeviceNumbers
 
 Columns = dict[str, Any]
-LARGEST_INT64 = 2**63 - 1
 
 
 @dataclass(frozen=True)
@@ -155,9 +153,6 @@ def _read_all(
     are_alike = filled[0].format == "parquet" and all(layout.equals(layouts[0]) for layout in layouts[1:])
     frame = _together(filled, typed, backend, notes) if are_alike else _one_by_one(filled, typed, backend)
     columns = {name: device_column(name, kind, frame, backend) for name, kind in kinds.items()}
-    for name, column in columns.items():
-        if isinstance(column, DeviceNumbers) and pa.types.is_uint64(kinds[name]) and pa.types.is_floating(column.type):
-            notes.add(f"column {name!r} has {BEYOND_INT64}")
     return columns
 
 
@@ -198,12 +193,8 @@ def _one_by_one(files: list[SourceFile], names: list[str], backend: DeviceBacken
 
 
 def device_column(name: str, kind: pa.DataType, frame: Any, backend: DeviceBackend) -> Any:
-    """Return a column of a frame; null and uint64 columns are converted as on the host."""
+    """Return a column of a frame; null columns are converted as on the host."""
     xp = backend.xp
     if pa.types.is_null(kind):
         return DeviceNumbers(xp.zeros(len(frame), "float64"), xp.zeros(len(frame), "bool"), pa.float64())
-    if not pa.types.is_uint64(kind.value_type if pa.types.is_dictionary(kind) else kind):
-        return frame[name]
-    numbers = DeviceNumbers.of(frame[name], backend)
-    storage = "float64" if bool((numbers.values > LARGEST_INT64).any()) else "int64"
-    return DeviceNumbers(numbers.values.astype(storage), numbers.valid, pa.from_numpy_dtype(storage))
+    return frame[name]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Container, Sequence
+from collections.abc import Sequence
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -22,6 +22,7 @@ from gpupipe.io.notes import Notes
 from gpupipe.io.plain_tables import plain_table
 from gpupipe.io.settings import TableSource, declared_texts, names_of_ticks
 from gpupipe.table.device.encode import SAMPLE, TextRules
+from gpupipe.table.exact_values import LARGE_INTEGERS
 from gpupipe.table.schema import NULL_VALUES
 from gpupipe.table.time_columns import MICROS
 
@@ -85,7 +86,7 @@ class CsvTexts:
         self._require_utf8(texts)
         if not len(texts):
             return pa.nulls(0, pa.float64())
-        column = self._as_column(name, texts, notes)
+        column = require_device_type(name, self._as_column(name, texts, notes))
         if pa.types.is_dictionary(column.type):
             return column.cast(pa.string()).combine_chunks()
         _note_many(name, texts, notes)
@@ -154,7 +155,7 @@ class JsonTexts:
             If they are neither, or of several types; the host reader reports the line.
         """
         try:
-            column = self._as_column(name, written, self.notes)
+            column = require_device_type(name, self._as_column(name, written, self.notes))
         except DataError:
             what = f"column {name!r} has values of several types, or invalid JSON"
             fix = "write the column with one type; the host reader reports the line"
@@ -178,6 +179,14 @@ class JsonTexts:
         file = _in_memory(self.file, content.encode())
         table = read_lines(file).rename_columns([name])
         return plain_table(table, file, self.wanted, notes).column(name)
+
+
+def require_device_type(name: str, column: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Return a column; raise UnsupportedOnDevice for integers outside int64, whose digits only the host keeps."""
+    if column.type in LARGE_INTEGERS:
+        what = f"column {name!r} has integers outside the int64 range, which are not supported on the GPU"
+        raise UnsupportedOnDevice(what, "source.path", "write them as text")
+    return column
 
 
 def _note_many(name: str, texts: pa.StringArray, notes: Notes) -> None:

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from gpupipe.io.arrow_types import is_nested, is_text
+from gpupipe.io.arrow_types import is_nested, is_text, uuid_column
 
 DECIMAL_DIGITS = 76  # of decimal256
-HEX = np.array([b"%02x" % i for i in range(256)])
-UUID_GROUPS = (8, 4, 4, 4, 12)
 
 
 def stored_type(field: pa.Field) -> pa.DataType | None:
@@ -50,7 +47,7 @@ def stored_column(column: pa.Array, kind: pa.DataType) -> pa.Array:
         column = pc.run_end_decode(column)
     if isinstance(column.type, pa.BaseExtensionType):
         if column.type.extension_name == "arrow.uuid":
-            return _uuid_texts(column.storage)
+            return uuid_column(pa.chunked_array([column.storage])).cast(pa.string()).combine_chunks()
         is_numeric = column.type.extension_name == "arrow.opaque"
         column = column.storage
         if is_numeric and pa.types.is_decimal(kind):  # NaN is missing, and no decimal
@@ -69,15 +66,3 @@ def _numeric_type(field: pa.Field) -> pa.DataType:
     if modifier < 0 or digits > DECIMAL_DIGITS or scale > digits:  # scales may also be negative or large
         return pa.float64()
     return pa.decimal128(digits, scale) if digits <= 38 else pa.decimal256(digits, scale)
-
-
-def _uuid_texts(column: pa.Array) -> pa.Array:
-    """Return UUIDs (fixed_size_binary[16]) as text in groups of hexadecimal digits."""
-    is_null = np.asarray(pc.is_null(column))
-    plain = pc.fill_null(column, bytes(16))
-    raw = np.frombuffer(b"".join(chunk for chunk in plain.to_pylist()), np.uint8).reshape(-1, 16)
-    digits = np.ascontiguousarray(HEX[raw]).view("S1").reshape(len(raw), 32) if len(raw) else np.empty((0, 32), "S1")
-    ends = np.cumsum(UUID_GROUPS)
-    texts = np.insert(digits, ends[:-1], b"-", axis=1)
-    found = np.ascontiguousarray(texts).view("S36").reshape(-1)
-    return pa.array(found.astype("U36"), pa.string(), mask=is_null)

@@ -9,7 +9,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from gpupipe.io.arrow_types import BEYOND_MICROS, import_pandas_types, is_bytes, is_text
+from gpupipe.io.arrow_types import (
+    BEYOND_MICROS,
+    LONG_BYTES,
+    has_short_values,
+    import_pandas_types,
+    is_bytes,
+    is_text,
+)
 from gpupipe.io.column_filter import ColumnFilter
 from gpupipe.io.file_streams import open_file
 from gpupipe.io.files import SourceFile
@@ -26,7 +33,7 @@ def read(
 ) -> pa.Table:
     """Return the selected columns of a Parquet file, or of some of its row groups.
 
-    Nested columns and binary columns that are not text are never decoded.
+    Nested columns, and columns of long binary values that are not text, are not decoded unless requested by name.
 
     Raises
     ------
@@ -73,14 +80,15 @@ def column_names(
 ) -> list[str]:
     """Return the columns to read from a file with this Arrow schema.
 
-    Binary columns that are not text are dropped before reading: images, for example, could exhaust memory.
+    Columns of long binary values that are not text are dropped before reading: images, for example, could exhaust
+    memory.
     """
     names = usable_names(schema, file, wanted, notes)
-    in_bytes = [name for name in names if is_bytes(schema.field(name).type)]
-    first = next(probe.iter_batches(PROBE_ROWS, columns=in_bytes), None) if in_bytes else None
-    values = {} if first is None else dict(zip(first.schema.names, first.columns, strict=True))
-    blobs = [name for name in in_bytes if name in values and not _is_utf8(values[name])]
-    gone = {name for name in blobs if is_dropped(name, "binary values that are not UTF-8", file, wanted, notes)}
+    in_bytes = [name for name in names if is_bytes(schema.field(name).type) and not wanted.is_named(name)]
+    head = next(probe.iter_batches(PROBE_ROWS, columns=in_bytes), None) if in_bytes else None
+    values = {} if head is None else dict(zip(head.schema.names, head.columns, strict=True))
+    blobs = [name for name, first in values.items() if not (_is_utf8(first) or has_short_values(first))]
+    gone = {name for name in blobs if is_dropped(name, LONG_BYTES, file, wanted, notes)}
     return [name for name in names if name not in gone]
 
 

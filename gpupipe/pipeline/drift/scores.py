@@ -30,7 +30,7 @@ def score_columns(predicted: pa.Table, goal: Goal) -> pa.Table:
     for own in goal.each:
         if own.task == "binary":
             target = f"{own.target}_" if goal.targets else ""
-            redundant.add(f"probability_{target}{own.labels[0]}")
+            redundant.add(f"probability_{target}{own.label_texts[0]}")
     names = [name for name in predicted.column_names if name not in redundant and not name.startswith(BOUNDS)]
     numbers = [name for name in names if pa.types.is_floating(predicted.schema.field(name).type)]
     skipped = set(numbers[MOST_OUTPUTS:])

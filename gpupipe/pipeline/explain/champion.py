@@ -169,9 +169,9 @@ def _level_text(value: Any) -> str | None:
 def margin_labels(goal: Goal, classes: Sequence[int]) -> tuple[str, ...]:
     """Return the label of each margin of one target: classes, the positive class, a quantile, or none for a value."""
     if classes:
-        return tuple(str(goal.labels[code]) for code in classes)
+        return tuple(goal.label_texts[code] for code in classes)
     if goal.task == "binary":
-        return (str(goal.labels[1]),)
+        return (goal.label_texts[1],)
     return (f"{goal.quantiles[middle_quantile(goal)]:g} quantile",) if goal.quantiles else ("",)
 
 
@@ -203,8 +203,8 @@ def example_rows(
             ExampleRow(
                 title=f"{name} prediction", row=int(row_ids[i]), position=int(i),
                 margin=0 if codes is None else list(classes).index(code),
-                predicted=float(scores[i]), mean=float(mean), label=str(goal.labels[code]) if goal.n_classes else "",
-                actual=str(goal.labels[int(y[i])]) if goal.n_classes else float(y[i]),
+                predicted=float(scores[i]), mean=float(mean), label=goal.label_texts[code] if goal.n_classes else "",
+                actual=goal.label_texts[int(y[i])] if goal.n_classes else float(y[i]),
             )
         )  # fmt: skip
     return found

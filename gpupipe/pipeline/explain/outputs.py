@@ -42,7 +42,8 @@ def margin_names(goal: Goal, classes: Sequence[Sequence[int]] | None = None) -> 
     for own, present in zip(goal.each, codes, strict=True):
         prefix = own.target or "" if goal.targets else ""
         if own.task == "multiclass":
-            names += [f"{prefix}_{own.labels[code]}" if prefix else str(own.labels[code]) for code in present]
+            texts = own.label_texts
+            names += [f"{prefix}_{texts[code]}" if prefix else texts[code] for code in present]
         else:
             names.append(prefix)
     return tuple(names)

@@ -38,7 +38,7 @@ def probability_frame(model: LoadedModel, collection: Any, tables: Any, as_of: A
     names = [
         output_of_target(f"probability_{label}", own) if model.goal.targets else f"probability_{label}"
         for own in model.goal.each
-        for label in own.labels
+        for label in own.label_texts
     ]
     return _mapped(model, collection, tables, as_of)[names]
 

@@ -39,6 +39,7 @@ def describe_goal(goal: Goal) -> dict[str, Any]:
         "task": goal.task,
         "target": goal.target,
         "labels": list(goal.labels),
+        **({"label_type": goal.label_type} if goal.label_type else {}),
         **({"quantiles": list(goal.quantiles)} if goal.quantiles else {}),
         **({"targets": [describe_goal(each) for each in goal.targets]} if goal.targets else {}),
     }

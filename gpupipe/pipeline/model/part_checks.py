@@ -6,9 +6,12 @@ Functions raise ValueError; `gpupipe.pipeline.model.model.open_model` adds the p
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import fields, replace
 from typing import Any, get_args
+
+import numpy as np
 
 from gpupipe.features.program.fitted import Feature
 from gpupipe.features.statistics.training_summary import TrainingSummary
@@ -17,7 +20,7 @@ from gpupipe.metrics.conformal import Conformal, interval_ends
 from gpupipe.models import FittedModel
 from gpupipe.models.files.description import MOST_TARGETS
 from gpupipe.pipeline.decision import Decision
-from gpupipe.pipeline.goal import Goal
+from gpupipe.pipeline.goal import LABEL_TYPES, Goal
 from gpupipe.pipeline.importances import Importances
 from gpupipe.table.schema import KINDS, Column, Schema
 from gpupipe.tasks import CLASSIFICATION, REGRESSION, SUPERVISED, Task
@@ -32,6 +35,7 @@ TYPES: dict[str, tuple[type, ...]] = {
     "time_format": (str, type(None)), "hash_of": (str, type(None)), "n_buckets": (int,),
 }  # fmt: skip
 MOST_BUCKETS = 1 << 24  # float32 holds every integer below it
+DECIMAL_TYPE = re.compile(r"decimal(128|256)\(([1-9][0-9]?), ([0-9]{1,2})\)")
 LABELS = (str, int, float, bool)
 EXACT = 2**53  # float64 holds every integer up to it
 STEEPEST = 1e9  # logits are in [-28, 28]: a steeper calibration is a step function, and products stay finite below
@@ -143,7 +147,8 @@ def read_goal(manifest: Mapping[str, Any]) -> Goal:
     tasks = {each.task for each in targets}
     if not all(names) or not (tasks <= CLASSIFICATION or tasks <= REGRESSION):
         raise ValueError(f"expected several targets, all numbers or all with classes; found {', '.join(sorted(tasks))}")
-    _check_distinct([f"{each.target}_{label}" for each in targets for label in each.labels], "the targets", "output")
+    outputs = [f"{each.target}_{label}" for each in targets for label in each.label_texts]
+    _check_distinct(outputs, "the targets", "output")
     return replace(goal, targets=targets)
 
 
@@ -153,7 +158,8 @@ def _read_goal(manifest: Mapping[str, Any]) -> Goal:
     if task not in get_args(Task) or not isinstance(target, str | None):
         raise ValueError(f"invalid task {task!r:.40} or target {target!r:.40}")
     _check_distinct([str(label) for label in labels], "the target", "label")
-    _check_one_type(labels)
+    label_type = manifest.get("label_type", "")
+    _check_one_type(labels, label_type)
     if (task in CLASSIFICATION) != (len(labels) > 1) or (task == "binary" and len(labels) != 2):
         expected = {"binary": "2", "multiclass": "2 or more"}.get(task, "no")
         raise ValueError(f"a {task} model: expected {expected} labels; found {len(labels)}")
@@ -161,13 +167,15 @@ def _read_goal(manifest: Mapping[str, Any]) -> Goal:
     is_ascending = quantiles == sorted(set(quantiles)) and all(0 < level < 1 for level in quantiles)
     if (task == "quantile") != bool(quantiles) or not is_ascending:
         raise ValueError(f"a {task} model: invalid quantiles {quantiles!r:.80}")
-    return Goal(task, target, tuple(labels), quantiles=tuple(quantiles))
+    return Goal(task, target, tuple(labels), quantiles=tuple(quantiles), label_type=label_type)
 
 
-def _check_one_type(labels: Sequence[Any]) -> None:
+def _check_one_type(labels: Sequence[Any], label_type: Any) -> None:
     """Raise ValueError unless `labels` fit into one Arrow column. Serving needs this check, but has no pyarrow."""
     kinds = {type(label) for label in labels}
-    if kinds == {str}:
+    if label_type:
+        _check_label_type(labels, label_type, kinds)
+    elif kinds == {str}:
         "".join(labels).encode()  # raises UnicodeEncodeError, a ValueError, for half of a surrogate pair
     elif kinds <= {int, float}:
         low, high = (-EXACT, EXACT) if float in kinds else (-(2**63), 2**63 - 1)
@@ -176,6 +184,20 @@ def _check_one_type(labels: Sequence[Any]) -> None:
     elif len(kinds) > 1:
         names = ", ".join(sorted(kind.__name__ for kind in kinds))
         raise ValueError(f"the labels do not share one type: expected text, numbers or booleans; found {names}")
+
+
+def _check_label_type(labels: Sequence[Any], label_type: Any, kinds: set[type]) -> None:
+    """Raise ValueError unless all labels fit into the integer or decimal type with this name."""
+    if label_type in LABEL_TYPES and kinds == {int}:
+        bounds = np.iinfo(label_type)
+        if all(bounds.min <= label <= bounds.max for label in labels):
+            return
+    elif isinstance(label_type, str) and kinds == {int} and (decimal := DECIMAL_TYPE.fullmatch(label_type)):
+        digits, scale = int(decimal[2]), int(decimal[3])
+        is_valid = scale <= digits <= (38 if decimal[1] == "128" else 76)
+        if is_valid and all(-(2**63) <= label < 2**64 and len(str(abs(label))) <= digits - scale for label in labels):
+            return
+    raise ValueError(f"the labels do not have the type {label_type!r:.40}")
 
 
 def read_decision(values: Any, goal: Goal) -> Decision:

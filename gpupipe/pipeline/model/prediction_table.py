@@ -9,8 +9,21 @@ import pyarrow as pa
 from gpupipe.metrics.predictions import predicted_labels
 from gpupipe.models.fitted.prediction import Prediction
 from gpupipe.pipeline.decision import Decision
-from gpupipe.pipeline.goal import Goal, output_of_target
+from gpupipe.pipeline.goal import LABEL_TYPES, Goal, output_of_target
 from gpupipe.pipeline.model.prediction_arrays import class_probabilities
+from gpupipe.table.exact_values import decimal_type
+
+
+def label_column(goal: Goal, codes: Any) -> pa.Array:
+    """Return the labels of class codes with the type of the target column."""
+    return pa.array(goal.labels, label_kind(goal)).take(pa.array(codes))
+
+
+def label_kind(goal: Goal) -> pa.DataType:
+    """Return the Arrow type of the labels in predictions."""
+    if not goal.label_type:
+        return pa.array(goal.labels).type
+    return pa.type_for_alias(goal.label_type) if goal.label_type in LABEL_TYPES else decimal_type(goal.label_type)
 
 
 def prediction_table(prediction: Prediction, goal: Goal, decision: Decision) -> pa.Table:
@@ -26,11 +39,11 @@ def prediction_table(prediction: Prediction, goal: Goal, decision: Decision) -> 
     if prediction.probability is not None:
         probability = class_probabilities(prediction.probability)
         chosen = predicted_labels(goal.task, prediction.probability, decision.threshold)
-        columns = {"prediction": pa.array(goal.labels).take(pa.array(chosen))}
-        columns |= {f"probability_{label}": p for label, p in zip(goal.labels, probability.T, strict=True)}
+        columns = {"prediction": label_column(goal, chosen)}
+        columns |= {f"probability_{label}": p for label, p in zip(goal.label_texts, probability.T, strict=True)}
         if decision.intervals is not None:
             members = decision.intervals.members(probability)
-            columns |= {f"set_{label}": is_in for label, is_in in zip(goal.labels, members.T, strict=True)}
+            columns |= {f"set_{label}": is_in for label, is_in in zip(goal.label_texts, members.T, strict=True)}
         return pa.table(columns)
     if prediction.embedding is not None:
         return pa.table({f"embedding_{i}": column for i, column in enumerate(prediction.embedding.T)})

@@ -53,7 +53,7 @@ def model_html(model: LoadedModel) -> str:
 
 
 def _task_text(goal: Goal) -> str:
-    return goal.task + (f", labels {_join([str(label) for label in goal.labels])}" if goal.labels else "")
+    return goal.task + (f", labels {_join(list(goal.label_texts))}" if goal.labels else "")
 
 
 def _join(texts: list[str]) -> str:

@@ -1,9 +1,10 @@
 """Raw columns as inputs of an ONNX graph, and their encoding as cells: the rules of `gpupipe.table.cell_encoders`.
 
 Each column is one input, shape (rows, 1). Numbers are float64, and NaN is missing; so are columns of numbers that are
-categories or flags. Texts are strings without surrounding blanks, which ONNX has no operator to remove; the texts that
-mean a missing value in files mean it here too. Times are int64 microseconds since 1970-01-01 UTC, and the smallest
-int64 is missing: the memory of NumPy's ``datetime64[us]``.
+categories or flags, except categories above 2^53, whose last digits float64 does not have. These and texts are strings
+without surrounding blanks, which ONNX has no operator to remove; the texts that mean a missing value in files mean it
+here too. Times are int64 microseconds since 1970-01-01 UTC, and the smallest int64 is missing: the memory of NumPy's
+``datetime64[us]``.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ import numpy as np
 from gpupipe.errors import SchemaError
 from gpupipe.pipeline.onnx.graph import ML, OnnxGraph
 from gpupipe.pipeline.onnx.instructions import CellMatrix
-from gpupipe.table.cell_encoders import read_number
+from gpupipe.table.cell_encoders import EXACT, read_number
 from gpupipe.table.level_text import NULL_TEXTS, LevelLookup, canonical_text, level_codes, normal_form
 from gpupipe.table.schema import BOOLEAN_WORDS, FIRST_LEVEL, LARGEST, NAT, NULL, UNSEEN, Column
 from gpupipe_kernels.program.program import block_id
@@ -59,7 +60,7 @@ class OnnxInput:
         if column.kind == "datetime":
             return OnnxInput(column, "int64")
         is_number = column.kind == "numeric" or column.dtype.startswith(NUMBER_TYPES)
-        return OnnxInput(column, "float64" if is_number else "string")
+        return OnnxInput(column, "float64" if is_number and not _has_large_levels(column) else "string")
 
     def describe(self) -> dict[str, Any]:
         """Return the input as JSON values, for the metadata of the file."""
@@ -103,6 +104,11 @@ class OnnxInput:
             what = f"column {self.column.source!r} has the type {values.type}; the file takes {self.type}"
             raise SchemaError(what, fix="convert the column") from None
         return found.reshape(-1, 1)
+
+
+def _has_large_levels(column: Column) -> bool:
+    """Return whether float64 may not distinguish a level of a column from other numbers."""
+    return column.kind == "categorical" and any(abs(_number_in(level)) >= EXACT for level in column.levels or ())
 
 
 def _as_number(column: Column, value: Any) -> float:

@@ -85,16 +85,16 @@ def _target_outputs(graph: OnnxGraph, found: str, goal: Goal, decision: Decision
 
 
 def _labels(goal: Goal) -> tuple[HostArray, int]:
-    """Return the labels as an array, and its ONNX data type: integers, flags, numbers, or else texts."""
+    """Return the labels as an array, and its ONNX data type: int64, flags, numbers, or else texts."""
     from onnx import TensorProto
 
     kinds = {type(label) for label in goal.labels}
     for kind, dtype, data_type in (
         (bool, np.bool_, TensorProto.BOOL), (int, np.int64, TensorProto.INT64), (float, np.float64, TensorProto.DOUBLE),
     ):  # fmt: skip
-        if kinds == {kind}:
+        if kinds == {kind} and (kind is not int or all(-(2**63) <= label < 2**63 for label in goal.labels)):
             return np.array(goal.labels, dtype), int(data_type)
-    return np.array([str(label) for label in goal.labels], object), int(TensorProto.STRING)
+    return np.array(goal.label_texts, object), int(TensorProto.STRING)
 
 
 def _calibrated(graph: OnnxGraph, p: str, calibration: Calibration, width: int) -> str:

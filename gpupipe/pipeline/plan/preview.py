@@ -126,7 +126,7 @@ class Preview:
         features, first = self.features[view], self.goal.each[0]
         return FitContext(
             choose("cpu"), first.task, 0, first.n_classes, features.categorical, features.names,
-            [str(label) for label in first.labels], quantiles=self.goal.quantiles, targets=self.goal.specs,
+            list(first.label_texts), quantiles=self.goal.quantiles, targets=self.goal.specs,
         )  # fmt: skip
 
 

@@ -9,6 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from gpupipe.errors import ConfigError
+from gpupipe.io.arrow_types import is_bytes, plain_column
 from gpupipe.io.output_conflicts import ProtectedInput
 from gpupipe.pipeline.atomic.file import replace_file, require_writable_file
 from gpupipe.pipeline.run_inputs import model_inputs
@@ -53,10 +54,20 @@ def write_table(table: pa.Table, output: Path, safe_csv: bool = False) -> None:
     import pyarrow.csv as pa_csv
     import pyarrow.parquet as pq
 
-    if safe_csv and output.suffix == ".csv":
-        table = escape_formulas(table)
+    if output.suffix == ".csv":
+        table = _with_texts(table)
+        table = escape_formulas(table) if safe_csv else table
     with replace_file(output) as draft, draft.open("wb") as file:  # Arrow itself opens UTF-8 paths only
         (pa_csv.write_csv if output.suffix == ".csv" else pq.write_table)(table, file)
+
+
+def _with_texts(table: pa.Table) -> pa.Table:
+    """Return the table with UUIDs and binary values as text, as the reader of tables writes them."""
+    for position, column in enumerate(table.columns):
+        if isinstance(column.type, pa.UuidType) or is_bytes(column.type):
+            text = plain_column(column, is_named=True)[0].cast(pa.string())
+            table = table.set_column(position, table.column_names[position], text)
+    return table
 
 
 def escape_formulas(table: pa.Table) -> pa.Table:

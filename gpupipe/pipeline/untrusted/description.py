@@ -20,8 +20,8 @@ from gpupipe.table.schema import Schema
 
 # Entries of manifest.json that the parent uses; `read_description` checks each.
 KEPT = (
-    "task", "target", "labels", "quantiles", "targets", "reading", "data", "importances", "metrics", "created",
-    "gpupipe",
+    "task", "target", "labels", "label_type", "quantiles", "targets", "reading", "data", "importances", "metrics",
+    "created", "gpupipe",
 )  # fmt: skip
 
 # Rules and steps run in this process, without a time limit, so their number and length are limited.

@@ -195,7 +195,6 @@ def test_every_arrow_type_gives_the_same_table_or_is_read_at_once(data_dir: Path
         {"generate": "churn"},
         {"path": "telco.csv"},
         {"path": "bytes.parquet"},
-        {"path": "large.parquet"},
         {"path": "unlike"},
         {"path": "folders"},
         {"path": "one.parquet"},
@@ -209,8 +208,6 @@ def test_unsplittable_files_are_not_read_in_chunks(tmp_path: Path, settings: dic
     pq.write_table(rows, tmp_path / "plain.parquet", row_group_size=1)
     pq.write_table(rows, tmp_path / "one.parquet")
     pq.write_table(pa.table({"x": [b"a", b"b"]}), tmp_path / "bytes.parquet", row_group_size=1)
-    large = pa.table({"x": pa.array([1, 2**63], pa.uint64())})
-    pq.write_table(large, tmp_path / "large.parquet", row_group_size=1)
     for folder in ("folders", "folders/day=1"):
         (tmp_path / folder).mkdir()
         pq.write_table(rows, tmp_path / folder / "part.parquet", row_group_size=1)

@@ -11,6 +11,7 @@ import sys
 import tempfile
 from collections.abc import Iterator
 from datetime import datetime
+from decimal import Decimal
 from itertools import pairwise
 from pathlib import Path
 
@@ -59,8 +60,8 @@ def test_types_of_postgresql_become_the_kinds_of_files(postgresql: PostgresqlSer
     found = read_arrow(TableSource(sql=query, uri=postgresql.uri()))
     assert found.table.to_pylist() == [
         {
-            "small": 7, "real": 1.5, "flag": True, "text": "x", "price": 1.1, "no_price": None, "ratio": 0.1,
-            "endless": float("inf"), "large": 123456789012345678901234567890123456789.5,
+            "small": 7, "real": 1.5, "flag": True, "text": "x", "price": Decimal("1.10"), "no_price": None,
+            "ratio": 0.1, "endless": float("inf"), "large": Decimal("123456789012345678901234567890123456789.5"),
             "zoned": datetime(2024, 2, 29, 10), "plain": datetime(2024, 2, 29, 12), "day": datetime(2024, 2, 29),
             "id": "a0eebc99-9c0b-4ef8-bb6d-6bb9bd380a11", "no_id": None, "doc": '{"a": 1}',
         }

@@ -29,7 +29,7 @@ def test_columns_are_plain_and_nested_ones_are_dropped(tmp_path: Path) -> None:
     orc.write_table(TABLE, tmp_path / "t.orc")
     loaded = read_arrow(Source(path="t.orc"))
     assert loaded.table.schema.types == [
-        pa.int32(), pa.dictionary(pa.int32(), pa.string()), pa.float64(), pa.timestamp("us"),
+        pa.int32(), pa.dictionary(pa.int32(), pa.string()), pa.decimal128(3, 2), pa.timestamp("us"),
     ]  # fmt: skip
     assert loaded.table.column("s").to_pylist() == ["x", None, "y"]
     assert loaded.table.column("d").to_pylist() == [1.5, None, -2.25]

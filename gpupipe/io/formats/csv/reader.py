@@ -27,6 +27,7 @@ from gpupipe.io.formats.csv.header import CsvHeader, name_columns, read_header, 
 from gpupipe.io.formats.csv.open_quotes import StreamWithLastLine
 from gpupipe.io.formats.csv.rewritten_rows import RewrittenRows
 from gpupipe.io.formats.csv.whitespace import collapse_blanks
+from gpupipe.io.formats.large_integers import with_large_integers
 from gpupipe.io.formats.registry import compression_of
 from gpupipe.io.missing_values import TEXT
 from gpupipe.io.notes import Notes
@@ -83,7 +84,7 @@ def read(
         return None
     names = pick_names(header.names, file, wanted, notes)
     texts = declared_texts(source).union(as_text, source.keys)
-    types = {name: TEXT for name in names if name in texts} if kinds is None else dict(kinds)
+    types = {name: TEXT for name in names if name in texts} if kinds is None else _parsed_kinds(kinds)
     convert = arrow_csv.ConvertOptions(
         include_columns=names if kinds is None else list(kinds),
         column_types=types,
@@ -94,17 +95,46 @@ def read(
         decimal_point=settings.decimal,
     )
 
-    def parse(block: int) -> pa.Table:
-        return _parse(file, header, settings, convert, notes, block, span, lines_are_rows)
+    def parse(convert: arrow_csv.ConvertOptions, notes: Notes) -> pa.Table:
+        return _with_growing_blocks(
+            lambda block: _parse(file, header, settings, convert, notes, block, span, lines_are_rows)
+        )
 
-    table = _with_growing_blocks(parse)
+    def parse_column(name: str, kind: pa.DataType) -> pa.Table:
+        single = arrow_csv.ConvertOptions(
+            include_columns=[name],
+            column_types=_parsed_kinds({name: kind}),
+            null_values=convert.null_values,
+            strings_can_be_null=True,
+        )
+        return _with_wide_integers(parse(single, Notes()), {name: kind}, file)
+
+    table = parse(convert, notes)
     if times := [name for name in names_of_ticks(source) if is_time_column(table, name)]:
         convert.column_types = types | dict.fromkeys(times, TEXT)
-        table = _with_growing_blocks(parse)
+        table = parse(convert, notes)
+    table = with_large_integers(table, parse_column) if kinds is None else _with_wide_integers(table, kinds, file)
     for column in table.columns:
         if pa.types.is_dictionary(column.type) and is_bytes(column.type.value_type):
             raise encoding_error(file, settings.encoding)
     return table if table.num_rows else None
+
+
+def _parsed_kinds(kinds: Mapping[str, pa.DataType]) -> dict[str, pa.DataType]:
+    """Return the types to parse columns with: pyarrow 26.0 does not parse decimal256."""
+    return {name: pa.string() if pa.types.is_decimal256(kind) else kind for name, kind in kinds.items()}
+
+
+def _with_wide_integers(table: pa.Table, kinds: Mapping[str, pa.DataType], file: SourceFile) -> pa.Table:
+    """Return a table with decimal256 columns of `kinds`, which were parsed as text."""
+    for name, kind in kinds.items():
+        if pa.types.is_decimal256(kind):
+            try:
+                column = table.column(name).cast(kind)
+            except pa.ArrowInvalid as error:
+                raise DataError(str(error), where=mask(file.path)) from error
+            table = table.set_column(table.column_names.index(name), name, column)
+    return table
 
 
 def header_of(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from functools import partial
 
 import pyarrow as pa
 import pyarrow.json as arrow_json
@@ -15,6 +16,7 @@ from gpupipe.io.files import SourceFile, mask, reason_of
 from gpupipe.io.formats.csv.reader import is_time_column
 from gpupipe.io.formats.jsonl.faults import ONE_A_LINE, find_fault
 from gpupipe.io.formats.jsonl.guard import GuardedStream
+from gpupipe.io.formats.large_integers import with_large_integers
 from gpupipe.io.notes import Notes
 from gpupipe.io.plain_tables import usable_names
 from gpupipe.io.settings import TableSource, declared_texts, names_of_ticks
@@ -88,17 +90,27 @@ def read_lines(
     block = BLOCK_BYTES
     while True:
         try:
-            with open_file(file, unpack=True, span=span) as stream:
-                guarded = GuardedStream(stream, file).opened()
-                table = arrow_json.read_json(guarded, arrow_json.ReadOptions(block_size=block), parse)
-                table.schema.names  # noqa: B018  (raises an error if a name is not valid text)
-                return table
+            table = _parsed(file, span, parse, block)
+            return table if kinds is not None else with_large_integers(table, partial(_column, file, span, block))
         except DataError as error:
             if EMPTY in str(error.__cause__):  # a message of pyarrow 26.0
                 return pa.table({})
             if not isinstance(error, RowSizeError) or block >= MAX_BLOCK_BYTES:
                 raise _explained(error, file) from None
             block *= 16
+
+
+def _parsed(file: SourceFile, span: ByteRange | None, parse: arrow_json.ParseOptions, block: int) -> pa.Table:
+    with open_file(file, unpack=True, span=span) as stream:
+        guarded = GuardedStream(stream, file).opened()
+        table = arrow_json.read_json(guarded, arrow_json.ReadOptions(block_size=block), parse)
+        table.schema.names  # noqa: B018  (raises an error if a name is not valid text)
+        return table
+
+
+def _column(file: SourceFile, span: ByteRange | None, block: int, name: str, kind: pa.DataType) -> pa.Table:
+    parse = arrow_json.ParseOptions(pa.schema([(name, kind)]), unexpected_field_behavior="ignore")
+    return _parsed(file, span, parse, block)
 
 
 def _explained(error: DataError, file: SourceFile) -> DataError:

@@ -129,9 +129,9 @@ def _purpose(facts: CardFacts) -> str:
 
 def _target_kind(facts: CardFacts, goal: Goal) -> str:
     if goal.task == "binary":
-        return f"{facts.name(goal.labels[1])} (positive) or {facts.name(goal.labels[0])}"
+        return f"{facts.name(goal.label_texts[1])} (positive) or {facts.name(goal.label_texts[0])}"
     if goal.labels:
-        labels = enumerate_names([facts.name(label) for label in goal.labels], MOST_LABELS)
+        labels = enumerate_names([facts.name(label) for label in goal.label_texts], MOST_LABELS)
         return f"{count(len(goal.labels), 'class', 'classes')}: {labels}"
     if goal.quantiles:
         return f"quantiles {', '.join(f'{level:g}' for level in goal.quantiles)}"

@@ -105,7 +105,7 @@ def _class_tables(facts: CardFacts) -> Iterator[str]:
         totals = [sum(rows) or 1 for rows in zip(*counts, strict=True)]
         rows = [
             [facts.name(label), *(f"{n:,} ({percent(n / total)})" for n, total in zip(each, totals, strict=True))]
-            for label, each in zip(goal.labels, counts, strict=True)
+            for label, each in zip(goal.label_texts, counts, strict=True)
         ]
         tested = "test rows" if facts.split.n_folds == 1 else "rows tested in folds"
         yield from ("", *table([f"class of {facts.name(goal.target)}", "training rows", tested], rows[:MOST_CLASSES]))

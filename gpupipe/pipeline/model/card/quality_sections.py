@@ -72,7 +72,7 @@ def _decision(facts: CardFacts, goal: Goal, decision: Decision) -> Iterator[str]
     if goal.task == "binary":
         rule = facts.job.config.evaluate.threshold
         chosen = f", chosen on held-out rows for the {threshold_rule_title(rule)}" if isinstance(rule, str) else ""
-        positive = facts.name(goal.labels[1])
+        positive = facts.name(goal.label_texts[1])
         yield f"A row is predicted {positive} if its probability is at least {decision.threshold:.4g}{chosen}."
     if goal.task in CLASSIFICATION:
         if decision.calibration is not None:
@@ -130,7 +130,7 @@ def _rare_classes(facts: CardFacts) -> Iterator[str]:
     rare = [
         (tested, f"{facts.name(label)} of {facts.name(goal.target)}" if facts.goal.targets else facts.name(label))
         for goal, counts in zip(targets, facts.split.classes, strict=True)
-        for label, (_, tested) in zip(goal.labels, counts, strict=True)
+        for label, (_, tested) in zip(goal.label_texts, counts, strict=True)
         if tested < FEW_ROWS
     ]
     if rare:
