@@ -311,8 +311,7 @@ class RowError(SchemaError):
         if more := len(self.problems) - len(lines):
             lines.append(f"and {more:,} more cells")
         names = dict.fromkeys(problem.column for problem in self.problems)
-        fix = "correct the values, or make them null"
-        super().__init__("\n".join(lines), where=ROWS_COUNTED, fix=fix, names=names)
+        super().__init__("\n".join(lines), where=ROWS_COUNTED, fix="correct the values, or make them null", names=names)
 
 
 class ArtifactError(DataError):
@@ -361,10 +360,7 @@ class PredictionWarning(UserWarning):
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:
-    """Return ``"did you mean 'x'?"`` for the known name closest to `name`, or ``""`` if none is close.
-
-    A name that differs in its blanks or in Unicode normalization only is shown with that difference.
-    """
+    """Return ``"did you mean 'x'?"`` for the closest known name, or how one differs that looks the same, or ``""``."""
     import difflib
 
     known = list(known)

@@ -60,9 +60,7 @@ def fit(
     sample_weight: Array | None = None,
     n_threads: int | None = None,
 ) -> FittedModel:
-    """Train `model` on the device of the backend and return the fitted model.
-
-    A model that the device cannot train falls back to the host, if the configuration allows (`Backend.fall_back`).
+    """Train `model` on the device of the backend and return the fitted model; see `Backend.fall_back` for refusals.
 
     Parameters
     ----------

@@ -12,12 +12,13 @@ import pyarrow.compute as pc
 
 from gpupipe.errors import SchemaError
 from gpupipe.names import shorten
+from gpupipe.table.exact_values import is_number
 from gpupipe.table.level_text import normal_text
 from gpupipe.table.numeric_columns import parse_numbers
 from gpupipe.table.row_numbers import ROWS_SHOWN, CellsError, RowNumbers
 from gpupipe.table.schema import BOOLEAN_WORDS, Column
 from gpupipe.table.string_columns import as_dictionary
-from gpupipe.table.time_columns import is_number, is_text, parsed_texts
+from gpupipe.table.time_columns import is_text, parsed_texts
 from gpupipe.table.time_formats import describe_readings
 from gpupipe.table.time_texts import is_pattern, reader_of
 
@@ -100,11 +101,11 @@ def refuse_served(wrong: Sequence[tuple[Column, pa.ChunkedArray]], error: Schema
     for column, values in wrong[:COLUMNS_SHOWN]:
         checked = check_cells(column, values)
         if checked is not None:
-            line = describe_bad_cells(f"expected {column.expected}", column.source, values, checked.bad)
+            line, rows = describe_bad_cells(f"expected {column.expected}", column.source, values, checked.bad)
             if column.kind == "datetime" and not column.time_format:
                 readings = describe_readings(str(values[int(np.flatnonzero(checked.bad)[0])].as_py())[:READABLE])
                 line += f"; {readings}" if readings else ""
-            lines.append(line)
+            lines.append((line, rows))
         elif pa.types.is_nested(values.type):
             return error
         else:

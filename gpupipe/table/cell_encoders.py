@@ -139,7 +139,12 @@ class LevelEncoder(CellEncoder):
     def of_value(self, value: Any) -> int:
         """Return the code of the level that a number or boolean is written as."""
         text = canonical_text(value)
-        return int(self.by_table(self.column, value)) if text is None else self.of_text(text) if text else self.null
+        return int(self.by_table(self.column, value)) if text is None else self.of_typed(text) if text else self.null
+
+    def of_typed(self, text: str) -> int:
+        """Return the code of the level of a typed value, by its canonical text."""
+        code = self._code_of.of_number(text)
+        return UNSEEN if code is None else code
 
 
 class BucketEncoder(LevelEncoder):
@@ -154,6 +159,8 @@ class BucketEncoder(LevelEncoder):
         _require_utf8(text)
         # Long texts are not cached: clients of a server choose them.
         return self._code(text) if len(text) <= LONGEST_CACHED else self._code.__wrapped__(text)
+
+    of_typed = of_text
 
 
 class BooleanEncoder(CellEncoder):

@@ -12,10 +12,11 @@ import pyarrow.compute as pc
 
 from gpupipe.errors import SchemaError
 from gpupipe.table.blocks import code_storage
+from gpupipe.table.exact_values import is_number
 from gpupipe.table.numeric_columns import as_numbers, storage_of
 from gpupipe.table.schema import FIRST_LEVEL, Column, DeclaredColumn
 from gpupipe.table.string_columns import as_dictionary, sort_levels, used_texts
-from gpupipe.table.time_columns import as_times, format_of, is_number, is_text
+from gpupipe.table.time_columns import as_times, format_of, is_text
 from gpupipe.table.time_formats import common_formats
 from gpupipe.units import TICKS_PER_SECOND
 

@@ -17,6 +17,7 @@ from gpupipe.table.arrange import move_table
 from gpupipe.table.blocks import Table, allocate
 from gpupipe.table.cell_checks import check_cells, refuse_served
 from gpupipe.table.column_summary import ColumnSummary
+from gpupipe.table.exact_values import is_number
 from gpupipe.table.level_text import normal_text
 from gpupipe.table.numeric_columns import as_numbers, write_numbers
 from gpupipe.table.schema import BOOLEAN_WORDS, FIRST_LEVEL, NULL, Column, DeclaredColumn, Schema
@@ -195,7 +196,7 @@ def enforce(column: Column, values: pa.ChunkedArray) -> EncodePlan:
     if column.kind == "boolean":
         return EncodePlan(column, lambda out: _write_booleans(column.name, values, out))
     if column.kind == "categorical":
-        return EncodePlan(column, lambda out: _write_levels(column, as_dictionary(values), out))
+        return EncodePlan(column, lambda out: _write_levels(column, values, out))
     if pa.types.is_floating(values.type):  # NaN is not a text either
         values = pc.if_else(pc.is_nan(values), pa.scalar(None, values.type), values)
     return EncodePlan(column, None, values)
@@ -211,12 +212,13 @@ def numbers_of(column: Column, values: pa.ChunkedArray) -> pa.ChunkedArray:
 
 
 def _write_levels(column: Column, values: pa.ChunkedArray, out: Any) -> None:
-    tables = []
+    kind = values.type.value_type if pa.types.is_dictionary(values.type) else values.type
+    values, tables = as_dictionary(values), []
     for dictionary in dictionaries(values):
         if column.hash_of is not None:
             tables.append((dictionary, remap_hashed(dictionary, column)))
         else:
-            tables.append((dictionary, remap(dictionary, column)))
+            tables.append((dictionary, remap(dictionary, column, is_number(kind))))
     write_codes(values, tables, out)
 
 

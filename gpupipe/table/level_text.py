@@ -13,14 +13,15 @@ from __future__ import annotations
 import math
 import re
 import unicodedata
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from datetime import UTC, date, datetime
+from decimal import Decimal
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 
-from gpupipe.table.exact_texts import exact_text
+from gpupipe.table.exact_texts import decimal_text, exact_text
 from gpupipe.table.schema import BOOLEAN_WORDS, FIRST_LEVEL, NULL_VALUES, Column
 
 NULL_TEXTS = frozenset(NULL_VALUES)
@@ -31,6 +32,7 @@ _WHOLE = re.compile(r"-?(0|[1-9][0-9]*)\.0|-0")
 _TIME = re.compile(
     r"([0-9]{4}-[0-9]{2}-[0-9]{2})[ T]([0-9]{2}:[0-9]{2}:[0-9]{2})(\.[0-9]{1,9})?(Z|[+-]00:?00)?", re.ASCII
 )
+_SCALED = re.compile(r"-?(0|[1-9][0-9]{0,30})\.[0-9]{0,30}0", re.ASCII).fullmatch
 _INTEGER = re.compile(r"[+-]?[0-9]+", re.ASCII)
 # Matches every text that `normal_text` may change, for Arrow, whose \s is ASCII.
 MAYBE_OTHER = r"^\s|\s$|[^\x00-\x7f]|^[\x1c-\x1f]|[\x1c-\x1f]$|^(?:True|TRUE|False|FALSE)$|^-?[0-9]+\.0$|^-0$|:"
@@ -157,16 +159,24 @@ class LevelLookup:
         code = self.codes.get(text)
         return self.others.get(self.normal(text)) if code is None else code
 
+    def of_number(self, text: str) -> int | None:
+        """Return the code of a typed number from its canonical text: also that of a level such as ``1.50`` for 1.5."""
+        code = self(text)
+        return self.numbers.get(text) if code is None else code
+
+    @cached_property
+    def numbers(self) -> dict[str, int]:
+        """The code of each number that a single level writes, with zeros at the end of its fraction."""
+        if not self.column.has_normal_form:
+            return {}
+        return _single((decimal_text(Decimal(level)), code) for level, code in self.codes.items() if _SCALED(level))
+
     @cached_property
     def others(self) -> dict[str, int]:
         """The code of each normal form that a single level has."""
         if not compares_forms(self.column):
             return {}
-        found: dict[str, int | None] = {}
-        for level, code in self.codes.items():
-            form = self.normal(level)
-            found[form] = None if form in found else code
-        return {form: code for form, code in found.items() if code is not None}
+        return _single((self.normal(level), code) for level, code in self.codes.items())
 
     def spellings(self) -> dict[str, int]:
         """Return the codes of the levels and of their usual other texts, for a lookup that cannot compute."""
@@ -175,6 +185,14 @@ class LevelLookup:
             for text in _spellings(form, self.column.dtype):
                 found.setdefault(text, code)
         return found
+
+
+def _single(forms: Iterable[tuple[str, int]]) -> dict[str, int]:
+    """Return the code of each form that occurs once."""
+    found: dict[str, int | None] = {}
+    for form, code in forms:
+        found[form] = None if form in found else code
+    return {form: code for form, code in found.items() if code is not None}
 
 
 def _spellings(form: str, dtype: str) -> list[str]:

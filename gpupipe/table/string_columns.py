@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 from gpupipe.errors import SchemaError
 from gpupipe.table.exact_texts import decimal_text
 from gpupipe.table.hash_buckets import hash_levels
-from gpupipe.table.level_text import MAYBE_OTHER, canonical_text, compares_forms, normal_form, normal_text
+from gpupipe.table.level_text import MAYBE_OTHER, LevelLookup, canonical_text, compares_forms, normal_form, normal_text
 from gpupipe.table.row_numbers import ROWS_SHOWN, CellsError, RowNumbers
 from gpupipe.table.schema import FIRST_LEVEL, NULL, UNSEEN, Column
 
@@ -95,8 +95,11 @@ def sort_levels(values: Iterable[str]) -> tuple[str, ...]:
     return tuple(sorted(levels, key=str.encode))
 
 
-def remap(dictionary: pa.Array, column: Column) -> Codes:
-    """Return the code of each dictionary value among the levels of a column, as `LevelLookup` finds it."""
+def remap(dictionary: pa.Array, column: Column, of_numbers: bool = False) -> Codes:
+    """Return the code of each dictionary value among the levels of a column, as `LevelLookup` finds it.
+
+    With `of_numbers`, the dictionary has the canonical texts of typed numbers.
+    """
     texts, levels = dictionary.cast(pa.string()), pa.array(column.levels or (), pa.string())
     position = pc.index_in(texts, value_set=levels)
     is_other = pc.and_(pc.is_null(position), pc.is_valid(texts))
@@ -109,6 +112,10 @@ def remap(dictionary: pa.Array, column: Column) -> Codes:
         of_form = pa.array(np.where(n_levels == 1, level_of[: len(n_levels)], -1), mask=n_levels != 1).take(place)
         position = pc.replace_with_mask(position, is_other, of_form.cast(position.type))
     found = pc.fill_null(position, -1).to_numpy(zero_copy_only=False)
+    if of_numbers and (numbers := LevelLookup(column).numbers):
+        places = np.flatnonzero(found < 0)
+        found = found.copy()
+        found[places] = [numbers.get(text, FIRST_LEVEL - 1) - FIRST_LEVEL for text in texts.take(places).to_pylist()]
     codes = np.where(found >= 0, found + FIRST_LEVEL, UNSEEN).astype(column.storage)
     codes[pc.is_null(dictionary).to_numpy(zero_copy_only=False)] = NULL
     return codes

@@ -91,11 +91,6 @@ def parsed_texts(texts: pa.Array, read: ReadTime) -> pa.Array:
     return pa.array([None if each == NAT else each for each in found], pa.int64()).view(MICROS)
 
 
-def is_number(kind: pa.DataType) -> bool:
-    """Return whether an Arrow type is a number, and not a boolean."""
-    return bool(pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind))
-
-
 def _from_numbers(name: str, column: pa.ChunkedArray, unit: str | None) -> pa.ChunkedArray:
     if unit is not None:
         return _of_unit(column, TICKS_PER_SECOND[unit])

@@ -450,12 +450,11 @@ def test_tables_are_joined(churn: Path, tmp_path: Path, backend: Backend, how: s
             compare(config(path=str(churn), tables=tables), backend)
 
 
-def test_keys_that_are_compared_as_all_of_them_allow_are_joined_as_a_whole(tmp_path: Path, backend: Backend) -> None:
-    (tmp_path / "t.csv").write_text("k,a\n" + "07,1\n" * ROWS + "x,1\n" * ROWS)
+def test_a_key_has_one_meaning_in_partitions_of_digits_and_of_texts(tmp_path: Path, backend: Backend) -> None:
+    (tmp_path / "t.csv").write_text("k,a\n" + "7,1\n" * ROWS + "x,1\n" * ROWS)
     pq.write_table(pa.table({"k": [7, 8], "b": ["p", "q"]}), tmp_path / "right.parquet")
     right = {"path": str(tmp_path / "right.parquet"), "on": "k", "cardinality": "many_to_one"}
-    found = compare(config(path=str(tmp_path / "t.csv"), tables={"right": right}), backend)
-    assert "different types" in found[0].partition_notes[0]
+    compare(config(path=str(tmp_path / "t.csv"), tables={"right": right}), backend)
 
 
 def test_a_table_in_the_driver_is_sent_to_the_workers(churn: Path, backend: Backend) -> None:

@@ -91,6 +91,8 @@ def test_a_column_of_several_types_has_the_texts_that_each_value_has_alone(make)
 def test_other_values_of_several_types_are_refused_with_the_column(values):
     with pytest.raises(DataError, match="column 'c'"):
         frame_to_arrow({"c": values})
+
+
 BANDS = pd.cut(pd.Series([0.5, 1.5]), [0, 1, 2])
 
 

@@ -307,14 +307,8 @@ class ProgramBuilder:
             raise ConfigError(
                 f"column {name!r} already exists", fix="rename it, or use another number of buckets", names=[name]
             )
-        hashed = Column(
-            name,
-            "categorical",
-            column.dtype,
-            hash_of=source,
-            n_buckets=n_buckets,
-            has_normal_form=column.has_normal_form,
-        )
+        form = column.has_normal_form
+        hashed = Column(name, "categorical", column.dtype, hash_of=source, n_buckets=n_buckets, has_normal_form=form)
         self.statistics.add_hashed(hashed)
         return name
 

@@ -86,6 +86,7 @@ class OnnxInput:
         """
         import pyarrow as pa
 
+        from gpupipe.table.exact_values import is_number
         from gpupipe.table.string_columns import as_dictionary
         from gpupipe.table.time_columns import as_times
 
@@ -93,6 +94,13 @@ class OnnxInput:
         try:
             if self.type == "string":
                 texts = as_dictionary(values).cast(pa.string()).fill_null("").to_pylist()
+                if is_number(values.type):
+                    code_of, levels = LevelLookup(self.column).of_number, self.column.levels or ()
+                    codes = [code_of(text) for text in texts]
+                    texts = [
+                        text if code is None else levels[code - FIRST_LEVEL]
+                        for text, code in zip(texts, codes, strict=True)
+                    ]
                 found = np.array([text.strip() if self.column.has_normal_form else text for text in texts], object)
             elif self.type == "int64":
                 moments = as_times(self.column.source, values, self.column.time_format).cast(pa.int64())
