@@ -12,7 +12,7 @@ CHECKED_FIELDS = {
     "amount", "as_of", "columns", "difference", "from", "gap", "half_life", "inputs", "key", "periods", "product",
     "ratio", "sum", "table", "time", "to", "use", "windows",
 }  # fmt: skip
-TABLE_TEXTS: tuple[tuple[str, ...], ...] = (("csv", "null_values"), ("schema", "*", "format"))
+TABLE_TEXTS: tuple[tuple[str, ...], ...] = (("csv", "null_values"), ("csv", "comment"), ("schema", "*", "format"))
 EVENT_TEXTS = (*TABLE_TEXTS, ("where",), ("compute", "*"), ("prefix",))
 
 

@@ -16,6 +16,7 @@ BLANKS = "\u00a0\u2007\u2009\u202f "  # between thousands, and before a unit
 CURRENCIES = "$¢£¤¥\u20a0-\u20cf"  # of a character class
 MINUS = str.maketrans(dict.fromkeys("\u2212\u2012\u2013\ufe63\uff0d", "-"))
 BANDS = re.compile(r"(?:[<>≤≥~≈]|<=|>=)\s*\S*\d.*|.*\d\s*\+|-?[\d.,]+\s*(?:-|–|to)\s*[\d.,]+")
+HEXADECIMAL = re.compile("[+-]?0x[0-9a-f]", re.I)
 CODES = re.compile("AUD|BRL|CAD|CHF|CNY|CZK|DKK|EUR|GBP|HUF|INR|JPY|KRW|MXN|NOK|NZD|PLN|RS|RUB|SEK|TRY|USD|ZAR", re.I)
 MULTIPLES = {"k": 1e3, "K": 1e3, "M": 1e6, "m": 1e6, "mn": 1e6, "B": 1e9, "b": 1e9, "bn": 1e9}
 FIRST = 20  # texts that are tried before all others
@@ -60,7 +61,7 @@ def read_number(text: str, decimal: DecimalMark = ".") -> WrittenNumber | None:
     is_negative = False
     if inner := re.fullmatch(r"([^\d()]*)\((.*)\)([^\d()]*)", text):
         text, is_negative = "".join(inner.groups()).strip(), True
-    found = _pattern(decimal).fullmatch(text)
+    found = None if HEXADECIMAL.match(text) else _pattern(decimal).fullmatch(text)
     if found is None:
         return None
     signs = [sign for sign in (found["sign"], found["inner"], found["last"]) if sign]

@@ -12,6 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from gpupipe.errors import SchemaError
+from gpupipe.table.exact_values import is_number
 from gpupipe.table.schema import NAT, expected_time
 from gpupipe.table.string_columns import as_dictionary, refuse, used_texts
 from gpupipe.table.time_formats import ISO, declaration, declare_numbers, declare_texts, describe_readings

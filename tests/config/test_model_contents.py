@@ -9,7 +9,7 @@ from gpupipe.features import OPS
 from gpupipe.io.event_settings import GroupBy
 from gpupipe.rules import ColumnRules
 
-FREE = {"as", "expressions", "patterns", "prefix", "value"}  # of ops
+FREE = {"as", "expressions", "patterns", "prefix", "unit", "value"}  # of ops
 
 
 def holds_text(annotation: Any) -> bool:

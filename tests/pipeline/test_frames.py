@@ -214,7 +214,7 @@ def test_rows_in_partitions_give_the_same_run(
 
 def test_frames_that_cannot_be_used_are_data_errors(tmp_path: Path) -> None:
     with pytest.raises(DataError, match=r"cannot convert column 'a' of dtype object to an Arrow array"):
-        gp.Pipeline(pd.DataFrame({"a": [1, "x"]}), target="a")
+        gp.Pipeline(pd.DataFrame({"a": [1, object()]}), target="a")
     with pytest.raises(SchemaError, match="'a'"):
         gp.Pipeline(pd.DataFrame([[1, 2]], columns=["a", "a"]), target="a")
     with pytest.raises(DataError, match=r"there are no rows\n  where: pandas.DataFrame, 0 rows x 1 column\n"):

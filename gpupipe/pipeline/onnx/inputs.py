@@ -96,11 +96,8 @@ class OnnxInput:
                 texts = as_dictionary(values).cast(pa.string()).fill_null("").to_pylist()
                 if is_number(values.type):
                     code_of, levels = LevelLookup(self.column).of_number, self.column.levels or ()
-                    codes = [code_of(text) for text in texts]
-                    texts = [
-                        text if code is None else levels[code - FIRST_LEVEL]
-                        for text, code in zip(texts, codes, strict=True)
-                    ]
+                    found_codes = zip(texts, map(code_of, texts), strict=True)
+                    texts = [text if code is None else levels[code - FIRST_LEVEL] for text, code in found_codes]
                 found = np.array([text.strip() if self.column.has_normal_form else text for text in texts], object)
             elif self.type == "int64":
                 moments = as_times(self.column.source, values, self.column.time_format).cast(pa.int64())

@@ -63,7 +63,7 @@ def test_the_command_writes_a_valid_file_with_its_description(
     onnx.checker.check_model(file, full_check=True)
     described = {each.key: each.value for each in file.metadata_props}
     inputs = {each["name"]: each for each in json.loads(described["gpupipe.inputs"])}
-    assert inputs["city"] == {"name": "city", "kind": "categorical", "type": "string", "missing": ""}
+    assert inputs["city"] == {"name": "city", "kind": "categorical", "type": "string", "missing": "", "blanks": "strip"}
     assert inputs["usage"]["type"] == "float64" and inputs["usage"]["missing"] == "NaN"
     assert json.loads(described["gpupipe.outputs"])[1]["columns"] == ["no", "yes"]
     assert described["gpupipe.source"] == gp.load_model(usual).manifest["manifest_sha256"]
