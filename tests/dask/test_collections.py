@@ -364,7 +364,7 @@ def test_workers_predict_with_the_model_that_is_sent(model: gp.Model, client: Cl
 
 
 def test_what_needs_all_rows_is_refused(model: gp.Model, rows: Any) -> None:
-    derivation = Mock(inputs=())
+    derivation = Mock(inputs=(), ops=(Mock(),))
     history = replace(model, features=replace(model.features, derivation=derivation))
     ruled = replace(model, rules=(ServedRules("id", declare("int"), ColumnRules(unique=True)),))
     for other in (history, ruled):

@@ -47,7 +47,7 @@ def test_metrics_and_predictions_agree_and_never_cross(split: dict[str, Any], tm
     assert (rows[NAMES].diff(axis=1).iloc[:, 1:] >= 0).all(axis=None)
     folds = [part for _, part in rows.groupby("fold")] if "fold" in rows else [rows]
     assert found["pinball_loss"] == pytest.approx(np.mean([pinball(part) for part in folds]), rel=1e-9)
-    assert found["d2_pinball"] > 0.3
+    assert found["d2_pinball"] > 0.25
     assert found["coverage_error"] < 0.06
 
 

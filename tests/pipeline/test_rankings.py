@@ -135,7 +135,7 @@ def test_true_is_relevant(tmp_path: Path) -> None:
 def test_a_row_without_a_group_is_refused(tmp_path: Path) -> None:
     for group in (FRAME["page"].where(FRAME["page"] > 3), FRAME["page"].map("page {}".format).where(FRAME["page"] > 3)):
         n_missing = int((FRAME["page"] <= 3).sum())
-        with pytest.raises(gp.DataError, match=f"{n_missing} rows have no 'page': they cannot be ranked"):
+        with pytest.raises(gp.DataError, match=f"{n_missing} rows have no 'page', and cannot be ranked"):
             pipeline(FRAME.assign(page=group)).run(tmp_path / "run")
 
 

@@ -18,6 +18,7 @@ from gpupipe.pipeline.explain.champion import explain_champion
 from gpupipe.pipeline.explanation import ExplainedRows
 from gpupipe.pipeline.result import Run
 from gpupipe.pipeline.run import run_pipeline
+from gpupipe.random_streams import make_generator
 from gpupipe.report.contributions import TargetContributions
 
 HOSTILE = "<b onload=alert(1)>&\"'{{ 7*7 }}"
@@ -44,7 +45,7 @@ class RecordedRun:
     def drawn(self) -> Any:
         """Row numbers of the explained rows, in the order in which they were drawn."""
         n = len(self.explained.rows)
-        return self.explained.rows[np.random.default_rng(0).permutation(n)]
+        return self.explained.rows[make_generator(0, "rows with contributions").permutation(n)]
 
     @property
     def page(self) -> str:

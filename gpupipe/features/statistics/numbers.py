@@ -177,11 +177,16 @@ class NumberStatistics:
 
         def reduce(missing: Sequence[NumericExpr]) -> list[tuple[int, int]]:
             sources = [replace(column, transforms=()) for column in missing]
-            samples = self._samples(self._arrays(sources), SAMPLE_ROWS // FEWER_FOR_DISTINCT)
             centers = [center_of(column.transforms) for column in missing]
-            return self.backend.map(lambda own: count_distinct(*own), list(zip(samples, centers, strict=True)))
+            return self._count_distinct(self._arrays(sources), SAMPLE_ROWS // FEWER_FOR_DISTINCT, centers)
 
         return self._each(columns, "distinct", lambda c: (c.producer.source, center_of(c.transforms)), reduce)
+
+    def _count_distinct(
+        self, columns: Sequence[Array], n_sampled: int, centers: Sequence[float]
+    ) -> list[tuple[int, int]]:
+        samples = self._samples(columns, n_sampled)
+        return self.backend.map(lambda own: count_distinct(*own), list(zip(samples, centers, strict=True)))
 
     def _samples(self, columns: Sequence[Array], n_sampled: int, with_weights: bool = False) -> list[Any]:
         """Return the sample of each column, and of the weights (None without them), on the host."""

@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from gpupipe.backends.base import Backend
+from gpupipe.backends.float32_loss import count_distinct
 from gpupipe.backends.weighted_quantiles import WeightScale
 from gpupipe.features.program.compile import compile_program
 from gpupipe.features.program.expressions import NumericExpr
@@ -119,6 +120,21 @@ class PartitionedStatistics(Statistics):
         return [mode(self.table, column, self.weights) for column in columns]
 
     def _samples(self, columns: Sequence[Any], n_sampled: int, with_weights: bool = False) -> list[Any]:
+        found = self.table.workers.gather(self._sampled(columns, n_sampled, with_weights))
+        samples = [np.concatenate(parts) for parts in transpose_results(found)]
+        return [*samples, None] if with_weights and self.weights is None else samples
+
+    def _count_distinct(
+        self, columns: Sequence[Any], n_sampled: int, centers: Sequence[float]
+    ) -> list[tuple[int, int]]:
+        """Return the counts from one of the workers, which takes the samples from the others."""
+        workers, sampled = self.table.workers, self._sampled(columns, n_sampled)
+        (counts,) = workers.gather([workers.submit(_count_distinct, centers, *sampled, label="distinct values")])
+        return counts
+
+    def _sampled(
+        self, columns: Sequence[Any], n_sampled: int, with_weights: bool = False
+    ) -> Sequence[ResultHandle[list[Array]]]:
         n_rows, asked = self.n_rows, list(columns)
 
         def sample(backend: Backend, table: Table, start: int, stop: int, weights: Array | None = None) -> list[Any]:
@@ -128,9 +144,7 @@ class PartitionedStatistics(Statistics):
 
         weighted = with_weights and self.weights is not None
         each = [*zip(*pairwise(self.table.bounds), strict=True), *([self.weights] if weighted else [])]
-        found = self.table.compute(sample, each=each, label="sampled rows")
-        samples = [np.concatenate(parts) for parts in transpose_results(found)]
-        return [*samples, None] if with_weights and not weighted else samples
+        return self.table.map(sample, each=each, label="sampled rows").partitions
 
     def map_tables(self, function: Callable[[Backend, Table, list[str]], Result], names: list[str]) -> list[Result]:
         """See `Statistics.map_tables`; `function` can be pickled by cloudpickle."""
@@ -138,3 +152,9 @@ class PartitionedStatistics(Statistics):
 
     def _of_times(self, ask: Callable[[Backend, Array], Result], source: str) -> list[Result]:
         return self.table.compute(lambda backend, table: ask(backend, table.column(source)), label=f"times of {source}")
+
+
+def _count_distinct(_: Backend, centers: Sequence[float], *sampled: list[Array]) -> list[tuple[int, int]]:
+    """Return the counts of the samples of all partitions: see `count_distinct`."""
+    samples = [np.concatenate(parts) for parts in transpose_results(sampled)]
+    return [count_distinct(values, center) for values, center in zip(samples, centers, strict=True)]
