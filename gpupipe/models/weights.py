@@ -45,7 +45,7 @@ def row_weights(
         return sample_weight
     if class_weight == "balanced":
         mass = np.bincount(y, weights=sample_weight, minlength=n_classes)
-        by_code = mass.sum() / (np.count_nonzero(mass) * np.maximum(mass, np.finfo(np.float64).tiny))
+        by_code = mass.sum() / (np.count_nonzero(mass) * np.where(mass > 0, mass, 1.0))
     else:
         by_code = np.ones(n_classes)
         for label, weight in class_weight.items():

@@ -187,8 +187,8 @@ def example(kind: type[GpupipeError]) -> GpupipeError:
     """Return an error of a kind; some say more than the others."""
     needed = [p for p in inspect.signature(kind).parameters.values() if p.kind is p.POSITIONAL_OR_KEYWORD]
     values: dict[str, Any] = {"what": "what", "code": 1, "signal_number": 15, "where": "where", "cause": "crash"}
-    values |= {"how": "crashed", "encoding": "utf-8", "row": 3, "n_fields": 4, "n_columns": 5}
-    values |= {"problems": [CellProblem(0, "tenure", "-1", "range: [0, 72]")]}
+    values |= {"how": "crashed", "encoding": "utf-8", "line": 3, "n_fields": 4, "n_columns": 5}
+    values |= {"lines": [("what", None)], "problems": [CellProblem(0, "tenure", "-1", "range: [0, 72]")]}
     given = [values[parameter.name] for parameter in needed if parameter.default is parameter.empty]
     has_place = {"where", "fix"} <= {*inspect.signature(kind).parameters} - {p.name for p in needed}
     return kind(*given, where="where", fix="fix") if has_place else kind(*given)

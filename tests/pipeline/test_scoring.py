@@ -22,6 +22,7 @@ from gpupipe.pipeline.scoring.local import score
 from gpupipe.pipeline.scoring.outputs import write_table
 from gpupipe.pipeline.scoring.summary import ScoreSummary
 
+ISO_TIME = "an ISO 8601 time such as 2024-01-31 or 2024-01-31T05:06:07Z"
 N = 200
 CONFIG = """\
 source: {path: t.csv, target: y, id: id, drop: [code, day, note], schema: {active: boolean, since: datetime}}
@@ -160,7 +161,7 @@ def test_one_error_names_all_bad_cells(model: Model, tmp_path: Path) -> None:
     assert caught.value.what.split("\n") == [
         "expected a number in column 'age'; found 'old' in data row 2",
         "expected a boolean (true/false, yes/no, 1/0) in column 'active'; found 'perhaps' in data row 4",
-        "expected a time in column 'since'; found 'yesterday' in data row 5",
+        f"expected {ISO_TIME} in column 'since'; found 'yesterday' in data row 5",
     ]
     assert "--on-error reject" in caught.value.fix and "new.csv" in caught.value.where
 
@@ -200,7 +201,7 @@ def test_rejected_rows_are_written_to_a_file_and_other_rows_are_scored(model: Mo
         [1, "", "", "3 fields; expected 9"],
         [3, "age", "old", "expected a number"],
         [5, "active", "perhaps", "expected a boolean (true/false, yes/no, 1/0)"],
-        [6, "since", "yesterday", "expected a time"],
+        [6, "since", "yesterday", f"expected {ISO_TIME}"],
         [8, "plan", "z", "breaks the rule `set: [a, b, c]`"],
         [9, "score", "", "breaks the rule `nulls: false`"],
     ]

@@ -27,7 +27,7 @@ from gpupipe.pipeline.training import TrainedModel, train
 from gpupipe.report.search_record import SearchRecord, TriedModel
 from gpupipe.report.tried_counts import TriedCounts
 
-MODELS = [{"logistic_regression": {}}, {"xgboost": {"n_estimators": 3}}]
+MODELS = [{"logistic_regression": {}}, {"xgboost": {"n_estimators": 20}}]
 
 
 @pytest.fixture

@@ -72,6 +72,11 @@ class ParseNumber(TextOp):
         """Return ``number``."""
         return ["number"]
 
+    @property
+    def n_unscaled(self) -> int:
+        """The number, which has any scale."""
+        return 1
+
     def values(self, texts: pa.Array, name: str, backend: Backend) -> Array:
         """Return the numbers of distinct texts, shape (1, len(texts))."""
         import numpy as np
