@@ -76,7 +76,7 @@ def example_sentences(found: TargetContributions, example: ExampleRow) -> list[s
     ...     print(sentence)
     Probability of Yes 0.552, on average 0.27; the true value is Yes.
     Contract = Month-to-month raised it most (+1.10 log-odds), then tenure = 2 (+0.60).
-    TotalCharges = 1,840.5 lowered it (−0.30).
+    TotalCharges = 1840 lowered it (−0.30).
     1 other column: +0.01 in total.
     From the base of −1.20, this adds up to +0.21 log-odds.
     """
@@ -125,7 +125,7 @@ def plain_number(value: float) -> str:
     Examples
     --------
     >>> plain_number(2.0), plain_number(1840.5), plain_number(0.25), plain_number(-3.5)
-    ('2', '1,840.5', '0.25', '−3.5')
+    ('2', '1840', '0.25', '−3.5')
     """
     if value.is_integer() and abs(value) < 1e12:
         return f"{int(value):,}".replace("-", "−")

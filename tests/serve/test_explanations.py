@@ -101,7 +101,7 @@ def test_the_explained_margin_is_that_of_the_prediction(
                 continue
             if "label" in found:
                 prediction = answer[f"prediction_{output}" if output else "prediction"]
-                assert found["label"] == ("true" if output == "member" else prediction)  # the second class of two
+                assert found["label"] == (True if output == "member" else prediction)  # the second class of two
             names = [output, str(found.get("label")), f"{output}_{found.get('label')}"]
             (margin,) = {expected.outputs.index(each) for each in names if each in expected.outputs}
             assert_explains(found, row, expected.columns, expected.values[i, :, margin], 1)

@@ -64,7 +64,7 @@ class Explanation:
     >>> found.columns, found.method
     (('rooms', 'area'), 'exact linear')
     >>> [(name, round(value, 1)) for name, value in found.strongest(1)[0]]
-    [('rooms', -3.7)]
+    [('rooms', -3.8)]
     >>> bool(abs(found.margins[0] - run.model.predict({"rooms": 4, "area": 50})[0]) < 1e-6)
     True
     >>> folder.cleanup()

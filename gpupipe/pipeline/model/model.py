@@ -166,7 +166,7 @@ class Model(LoadedModel):
         'none'
         >>> found = run.model.drift(frame[["age"]] + 20)
         >>> found.severity, found.columns[0].change
-        ('high', 'median 29.29 → 49.41, 32.0% above the training range')
+        ('high', 'median about 29 → about 48.6, 32.0% above the training range')
         >>> folder.cleanup()
         """
         from gpupipe.pipeline.drift.detection import detect_drift

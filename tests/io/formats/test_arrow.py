@@ -39,7 +39,7 @@ def test_both_forms_of_ipc_and_feather_are_read(tmp_path: Path, form: str) -> No
     write(tmp_path / "t.arrow", form)
     loaded = read_arrow(Source(path="t.arrow"))
     text = pa.dictionary(pa.int32(), pa.string())
-    assert loaded.table.schema.types == [pa.int16(), text, text, pa.int64()]
+    assert loaded.table.schema.types == [pa.int16(), text, text, pa.dictionary(pa.int32(), pa.int64())]
     assert loaded.table.to_pydict() == TABLE.drop(["l"]).to_pydict()
     assert loaded.notes.lines() == ["column 'l' is dropped: list values are not supported"]
 

@@ -126,7 +126,7 @@ def test_quotes_and_comments_are_distinct_in_blocks_of_any_size(
 
 def test_numbers_of_rows_are_those_of_the_lines_of_the_file(tmp_path: Path) -> None:
     text = TITLE + ROWS.replace("\n5,", "\n5,5,")
-    with pytest.raises(FieldCountError, match=r"row 9: expected 3 fields, found 4") as caught:
+    with pytest.raises(FieldCountError, match=r"line 9: expected 3 fields, found 4") as caught:
         _read(tmp_path, text, {"skip_rows": 2})
     assert text.splitlines()[9 - 1].startswith("5,5,") and "lines before it" in caught.value.where
     source = TableSource(path="t.csv", csv={"skip_rows": 2})
