@@ -26,6 +26,7 @@ Purpose = Literal[
     "cost of an ensemble",
     "weights of an ensemble",
     "folds of decisions",
+    "folds of encodings",
     "folds of calibration",
     "model",
     "generated features",

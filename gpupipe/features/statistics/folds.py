@@ -9,6 +9,7 @@ import numpy as np
 from gpupipe.backends.base import Backend
 from gpupipe.features.program.target import Target
 from gpupipe.features.statistics.row_blocks import map_row_blocks
+from gpupipe.random_streams import make_generator
 from gpupipe.table.blocks import code_storage
 from gpupipe.typing import Array
 
@@ -31,7 +32,7 @@ def assign_folds(n_rows: int, n_folds: int, seed: int, target: Target | None, ba
         The host.
     """
     if target is not None and target.groups is not None:
-        return _folds_of_groups(target.groups, n_folds, np.random.default_rng(seed))
+        return _folds_of_groups(target.groups, n_folds, make_generator(seed, "folds of encodings"))
     fold = np.empty(n_rows, np.int8)
     engine = backend.reductions(n_rows)
 
@@ -46,7 +47,7 @@ def assign_folds(n_rows: int, n_folds: int, seed: int, target: Target | None, ba
         cells += strata.astype(cells.dtype) * cells.dtype.type(n_folds)
     counts = np.zeros(n_strata * n_folds, np.int64)
     engine.count(cells, counts)
-    _balance(fold, cells, counts.reshape(n_strata, n_folds), np.random.default_rng(seed))
+    _balance(fold, cells, counts.reshape(n_strata, n_folds), make_generator(seed, "folds of encodings"))
     return fold
 
 
