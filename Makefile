@@ -27,7 +27,7 @@ format:  ## format the code
 	$(BIN)ruff check --fix
 	$(BIN)ruff format
 
-test:    ## run all tests; GPUPIPE_DATA=<folder> adds those on public tables
+test:    ## run the tests; GPUPIPE_DATA=<folder> adds those on public tables
 	$(BIN)pytest -n auto --dist worksteal
 
 test-fast: ## run the tests for every edit: two cases of each, no child processes, about a minute
@@ -36,8 +36,8 @@ test-fast: ## run the tests for every edit: two cases of each, no child processe
 test-gpu: ## run the GPU tests; fails on a machine without a GPU; CUDA=cuda13-lite: those that need no RAPIDS
 	$(BIN)pytest -m "gpu$(if $(findstring lite,$(CUDA)), and not rapids)" --require-gpu -n 6 --dist worksteal tests/gpu
 
-coverage: ## run all tests with branch coverage; writes build/coverage/index.html
-	$(BIN)pytest -n auto --dist worksteal --cov --cov-report=html --cov-report=term:skip-covered
+coverage: ## run all tests, those of the night too, with branch coverage; writes build/coverage/index.html
+	$(BIN)pytest --nightly -n auto --dist worksteal --cov --cov-report=html --cov-report=term:skip-covered
 
 docs:    ## build the documentation into build/docs and run the gallery; warnings are errors
 	$(BIN)sphinx-build -W --keep-going -q -j 2 -d build/doctrees docs build/docs

@@ -97,6 +97,7 @@ def strange_reader(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--require-gpu", action="store_true", help="fail the tests that need a GPU where there is none")
+    parser.addoption("--nightly", action="store_true", help="run the tests that CI runs once a day, too")
     parser.addoption(
         "--fast",
         action="store_true",
@@ -130,7 +131,11 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
 
 @pytest.hookimpl(tryfirst=True)  # before pytest selects tests by their markers
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Add markers; with ``--fast``, select tests by them and two cases of each."""
+    """Add markers; with ``--fast``, select tests by them and two cases of each; leave those of the night to it."""
+    if not config.getoption("--nightly"):
+        by_day = [item for item in items if item.get_closest_marker("nightly") is None]
+        config.hook.pytest_deselected(items=[item for item in items if item.get_closest_marker("nightly") is not None])
+        items[:] = by_day
     cases: dict[str, list[pytest.Item]] = {}
     for item in items:
         if isinstance(item, pytest.Function):

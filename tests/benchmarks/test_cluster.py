@@ -47,6 +47,7 @@ def test_peak_worker_memory_under_a_limit_is_reported(tmp_path: Path) -> None:
     assert "2,400 training rows, 0 workers lost" in done.stdout
 
 
+@pytest.mark.nightly
 def test_a_run_with_a_killed_worker_succeeds_or_ends_with_an_error(tmp_path: Path) -> None:
     _, figures = bench(tmp_path, "--rows", "3000", "--kills", "1", "--seed", "3")
     (ended,) = figures["kills"]["ended"]

@@ -60,6 +60,7 @@ def row(text: str, label: str) -> list[str]:
     return next(cells[1:] for cells in lines if cells[0] == label)
 
 
+@pytest.mark.nightly
 def test_ours_and_a_peer_run_in_turn_and_medians_are_compared(gpupipe: Gpupipe, generated: Path, peer: Path) -> None:
     out = generated.with_name("out.json")
     done = gpupipe("bench", generated, "--repeat", 3, "--peer", peer, "--json", out)

@@ -41,6 +41,7 @@ def test_a_configuration_reaches_the_best_plain_reference(
     assert score <= reference + 0.02, "too good to be true: does the target leak?"
 
 
+@pytest.mark.nightly
 @pytest.mark.data
 def test_a_network_with_its_default_settings_reaches_the_best_plain_reference(data_dir: Path, tmp_path: Path) -> None:
     config = load_config(CONFIGS / "telco.yaml", ["models=[resnet]"])

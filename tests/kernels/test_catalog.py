@@ -178,6 +178,7 @@ def test_every_kernel_agrees_with_its_reference_in_the_simulator() -> None:
     assert compared(SIMULATED, list(kernels()), NUMBA_ENABLE_CUDASIM="1") == {}
 
 
+@pytest.mark.nightly
 def test_every_kernel_agrees_with_its_reference_if_products_are_fused_with_sums() -> None:
     """As compilers for a device do it."""
     floats = [name for name, kernel in kernels().items() if any(out.dtype[0] == "f" for out in kernel.outputs)]

@@ -31,6 +31,7 @@ print(json.dumps([operations(LOOPS), operations(interpreters_for((product,)))]))
 """
 
 
+@pytest.mark.nightly
 @pytest.mark.skipif(missing_compiler() != "" or find_nvdisasm() is None, reason="needs NVIDIA's compilers")
 def test_a_product_of_a_users_kernel_is_not_fused_with_an_addition_of_the_interpreter() -> None:
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}

@@ -18,7 +18,6 @@ from gpupipe_kernels.proof.machine_code import parse
 from tools.machine_code.predictions import COUNTS
 from tools.machine_code.record import OUT_OF_DATE, RECORD, REGISTER_MARGIN, differences
 
-EVERY_ARCHITECTURE = "GPUPIPE_EVERY_ARCHITECTURE"  # set at night: each takes 7 s, and a hash finds stale code at once
 RECORDED = Path(__file__).with_name("machine_code.json")
 PLANTED = """
 import json
@@ -99,10 +98,10 @@ def compilers() -> None:
         pytest.skip(f"{missing}: {INSTALL}")
 
 
+@pytest.mark.nightly
 @pytest.mark.usefixtures("compilers")
 def test_no_loop_is_worse_than_recorded_and_the_shipped_code_is_what_compilers_make_of_the_sources() -> None:
-    compiled = ARCHITECTURES if os.environ.get(EVERY_ARCHITECTURE) else (ARCHITECTURES[0], ARCHITECTURES[-1])
-    measured = json.loads(run_python("-m", "tools.machine_code.record", "--shipped", "--architectures", *compiled))
+    measured = json.loads(run_python("-m", "tools.machine_code.record", "--shipped"))
     recorded = json.loads(RECORDED.read_text())
     libnvvm = [document["compilers"]["libnvvm"] for document in (recorded, measured)]
     if libnvvm[0] != libnvvm[1] and not os.environ.get("CI"):

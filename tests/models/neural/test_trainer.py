@@ -197,6 +197,7 @@ def test_without_a_compiler_compile_is_a_clear_error(small, monkeypatch, tmp_pat
         small.but(compile=True, epochs=1).run()
 
 
+@pytest.mark.nightly
 @pytest.mark.skipif(shutil.which("g++") is None, reason="needs a C++ compiler")
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
 def test_a_compiled_network_learns_the_same(small, curve, monkeypatch, tmp_path) -> None:

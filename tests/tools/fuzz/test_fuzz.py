@@ -52,6 +52,7 @@ def python(*args: str, stdin: str = "") -> subprocess.CompletedProcess[str]:
     )
 
 
+@pytest.mark.nightly
 def test_damaged_inputs_keep_the_promises_of_the_command_line(tmp_path: Path) -> None:
     kinds = [f"--kind={name}:{count}" for name, count in CASES.items()]
     corpus = ["--corpus", str(ROOT / "tools" / "fuzz" / "corpus")]
