@@ -106,12 +106,13 @@ def test_a_blank_name_is_ignored_and_refused_if_requested(
 
 
 INTERVALS = pd.cut(pd.Series([0.5, 1.5, 0.5]), [0, 1, 2])
-CATEGORIES = {
+TIMES: Any = pd.Series(["2024-01-02", None, "2024-01-02"]).astype("datetime64[us]")
+CATEGORIES: dict[str, tuple[Any, Any]] = {
     "integers": (pd.Categorical([4, 2, 4], [2, 3, 4]), [4, 2, 4]),
     "ordered": (pd.Categorical([4, 2, 4], ordered=True), [4, 2, 4]),
     "booleans": (pd.Categorical([True, False, True]), [True, False, True]),
     "fractions": (pd.Categorical([0.5, 1.5, 0.5]), [0.5, 1.5, 0.5]),
-    "times": (pd.Categorical(pd.to_datetime(["2024-01-02", None, "2024-01-02"])), None),
+    "times": (pd.Categorical(TIMES), None),
     "intervals": (INTERVALS, list(map(str, INTERVALS))),
     "plain intervals": (pd.Series(INTERVALS.to_list()), list(map(str, INTERVALS))),
     "intervals as objects": (INTERVALS.astype(object), list(map(str, INTERVALS))),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -146,7 +148,7 @@ def test_bins_of_programs_with_float32_edges_are_kept() -> None:
     x = np.concatenate([edges, middle, np.nextafter(middle, np.inf), np.nextafter(middle, -np.inf), [np.nan]])
     n = len(edges)
     rows = [[Opcode.INDEX_BIN, -1, F64, 0, 3, 7, 0, n], [Opcode.TAKE, 0, -1, -1, 0, 7, n, n + 4]]
-    arrays = {
+    arrays: dict[str, Any] = {
         "instructions": np.array(rows, np.int32),
         "params": np.zeros(2),
         "luts": np.concatenate([edges, np.arange(n + 4, dtype=np.float32)]),

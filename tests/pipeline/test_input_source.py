@@ -82,7 +82,7 @@ features: [{one_hot: {columns: "@categorical"}}, {text_hash: {columns: name, buc
 models: [ridge]
 report: {enabled: false}
 """
-WRITTEN = {  # values of each column, of which the first is in the file
+WRITTEN: dict[str, list[list[Any]]] = {  # values of each column, of which the first is in the file
     "flag": [["True", True, "true", " TRUE"], ["False", False], ["Unknown", "Unknown "]],
     "code": [["1.0", 1, 1.0, "1", np.float32(1)], ["2.0", 2], ["9.10"], ["9.1", 9.1]],
     "name": [["oak", "oak ", "\toak", "oak\u00a0"], ["ash", " ash"], ["größe", "gro\u0308ße"]],

@@ -55,7 +55,7 @@ def answers(model: gp.Model, rows: list[dict[str, Any]], folder: Path) -> dict[s
     frame = pd.DataFrame(rows)
     frame.to_csv(folder / "r.csv", index=False)
     (folder / "r.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
-    pq.write_table(pa.table({name: [row[name] for row in rows] for name in frame}), folder / "r.parquet")
+    pq.write_table(pa.table({name: [row[name] for row in rows] for name in rows[0]}), folder / "r.parquet")
     scorer = model.scorer()
     roads = {
         "CSV": lambda: model.predict(folder / "r.csv"),

@@ -213,7 +213,7 @@ def test_no_column_that_was_made_with_the_seed_decides_which_rows_are_tested(way
         "validation": lambda: hold_out(Split(), np.ones(DRAWN, bool), 0.2, None, None, None, seed),
         "time": lambda: make_splits(Split(cv=2, time="t", group="g"), DRAWN, y, rows, rows % 4, seed=seed)[0],
     }
-    drawn = ways[way]()
+    drawn: Any = ways[way]()
     tested, among = drawn.test, rows if way != "time" else np.flatnonzero(rows % 4 == 1)
     for name, make in COLUMNS_OF_THE_SEED.items():
         column = make(seed)

@@ -28,7 +28,8 @@ def prediction_values(prediction: Prediction, goal: Goal, decision: Decision) ->
         is_one_type = len({column.dtype.kind for column in columns}) == 1
         return np.stack(columns if is_one_type else [column.astype(object) for column in columns], axis=1)
     if prediction.probability is not None:
-        return goal.label_array[predicted_labels(goal.task, prediction.probability, decision.threshold)]
+        labels: Array = goal.label_array[predicted_labels(goal.task, prediction.probability, decision.threshold)]
+        return labels
     values = (prediction.value, prediction.quantiles, prediction.label, prediction.embedding)
     return next(value for value in values if value is not None)
 

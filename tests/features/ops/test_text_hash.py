@@ -216,7 +216,7 @@ def test_a_numeric_column_next_to_them_is_standardized() -> None:
 @pytest.mark.parametrize(("columns", "is_scaled"), [("@numeric", False), ("@all", False), ("note_hash_*", True)])
 def test_ops_that_scale_a_kind_leave_the_columns(columns: str, is_scaled: bool) -> None:
     texts = ["a b", "a c", "a", "rare a a"]
-    ops = [{"text_hash": {"columns": "note", "buckets": 16}}, {"standardize": [columns, "!note"]}]
+    ops: list[Any] = [{"text_hash": {"columns": "note", "buckets": 16}}, {"standardize": [columns, "!note"]}]
     ops = ops if columns == "@all" else [ops[0], {"standardize": columns}]
     program = gp.FeatureProgram(ops, schema={"note": "text"})
     found = program.fit_transform(pd.DataFrame({"note": texts}))
