@@ -68,8 +68,8 @@ def test_every_road_has_the_same_values(run: gp.Run, tmp_path: Path) -> None:
     ):
         np.testing.assert_array_equal(np.asarray(model.predict(source)), expected)
     scorer = model.scorer()
-    rows: Any = frame.head(20).to_dict("records")
-    one_by_one = [scorer.predict(row) for row in rows]
+    records: Any = frame.head(20).to_dict("records")
+    one_by_one = [scorer.predict(row) for row in records]
     np.testing.assert_array_equal(one_by_one, expected[:20])
     np.testing.assert_array_equal(np.asarray(gp.load_model(run.path / "model").predict(frame)), expected)
 
