@@ -216,7 +216,7 @@ def test_no_column_that_was_made_with_the_seed_decides_which_rows_are_tested(way
     drawn: Any = ways[way]()
     tested, among = drawn.test, rows if way != "time" else np.flatnonzero(rows % 4 == 1)
     for name, make in COLUMNS_OF_THE_SEED.items():
-        column = make(seed)
+        column: Any = make(seed)
         quarter = np.argsort(np.argsort(column[among])) * 4 // len(among)
         counts = np.bincount(quarter[tested[among]], minlength=4)
         expected = counts.sum() / 4
