@@ -58,13 +58,12 @@ def test_arguments_a_dict_and_a_file_are_equivalent(tmp_path: Path) -> None:
 def test_all_errors_are_reported_together_by_path_without_yaml() -> None:
     with pytest.raises(ConfigError) as error:
         pipeline(
-            drop=5.5, device="gpux", features=[{"impute": {"columns": "age", "strategy": "mdian"}}, "standardize"],
+            device="gpux", features=[{"impute": {"columns": "age", "strategy": "mdian"}}, "standardize"],
             models=[{"xgbost": {}}, {"ridge": {"alhpa": 1}}, 5], split={"stratify": 3}, tables=FRAME,
             evaluate={"importance": "much"}, data=[1],
         )  # fmt: skip
     assert error.value.problems == (
         "device: expected 'auto', 'cpu' or 'gpu', got 'gpux'; did you mean 'gpu'?",
-        "drop: expected text, got 5.5",
         "tables: expected a dict, got pandas.DataFrame",
         "data: expected a dict, got a list of 1",
         "split.stratify: expected True or False, got 3",

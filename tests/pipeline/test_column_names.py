@@ -105,7 +105,7 @@ def test_the_feature_program_has_the_columns_of_the_pipeline() -> None:
     assert [name for name in names if name.startswith("band=")] == [f"band={band}" for band in ROWS.band.cat.categories]
     assert not [name for name in names if name == "__index_level_0__"]
     with pytest.raises(gp.SchemaError, match="column 'odd' has binary values"):
-        gp.FeatureProgram().fit(ROWS[["code"]].assign(odd=[b"\xff\xfe"] * 240))
+        gp.FeatureProgram().fit(ROWS[["code"]].assign(odd=[b"\xff\xfe" * 40] * 240))
 
 
 NUMBERED = pd.DataFrame({0: range(40), 3: [0, 1] * 20, 5: range(40)})
