@@ -30,8 +30,12 @@ from gpupipe.table.time_columns import as_micros
 from gpupipe.units import TICKS_PER_SECOND
 
 LONG_BYTES = f"binary values that are not UTF-8 and longer than {SHORT_BYTES} bytes"
-BEYOND_MICROS = "outside the years -290308 to 294246, read as null"
 PANDAS_TYPES = ("pandas.interval", "pandas.period")  # read as text
+
+
+def describe_beyond(n_times: int) -> str:
+    """Return the note about times that microseconds cannot hold."""
+    return f"{n_times:,} time{'s' * (n_times != 1)} outside the years -290308 to 294246, read as null"
 
 
 class UnusableColumn(GpupipeError):
@@ -223,7 +227,7 @@ def _from_temporal(column: pa.ChunkedArray) -> tuple[pa.ChunkedArray, str]:
     kind = column.type
     if pa.types.is_timestamp(kind) or pa.types.is_date(kind):
         found, n_beyond = as_micros(column)
-        return found, f"{n_beyond:,} time{'s' * (n_beyond != 1)} {BEYOND_MICROS}" if n_beyond else ""
+        return found, describe_beyond(n_beyond) if n_beyond else ""
     if pa.types.is_time(kind) or pa.types.is_duration(kind):
         integers = pa.int32() if pa.types.is_time32(kind) else pa.int64()
         seconds = pc.divide(_view(column, integers).cast(pa.float64(), safe=False), float(TICKS_PER_SECOND[kind.unit]))

@@ -41,14 +41,14 @@ class TargetEncode(Op[CategoryExpr]):
         >>> program = FeatureProgram(ops).set_output(transform="pandas")
         >>> program.fit_transform(frame, y)
            plan_target
-        0     0.333333
-        1     0.666667
-        2     0.500000
-        3     0.500000
-        4     0.500000
-        5     0.500000
-        6     0.333333
-        7     0.666667
+        0     0.428571
+        1     0.600000
+        2     0.400000
+        3     0.600000
+        4     0.400000
+        5     0.571429
+        6     0.400000
+        7     0.600000
         >>> program.transform(pd.DataFrame({"plan": ["basic", "plus", "pro"]}))
            plan_target
         0        0.375

@@ -10,8 +10,8 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from gpupipe.io.arrow_types import (
-    BEYOND_MICROS,
     LONG_BYTES,
+    describe_beyond,
     has_short_values,
     import_pandas_types,
     is_bytes,
@@ -122,8 +122,8 @@ def _without_wrapped_times(table: pa.Table, seconds: pa.Table, notes: Notes) -> 
     columns = dict(zip(table.column_names, table.columns, strict=True))
     for name, ticks in zip(seconds.column_names, seconds.columns, strict=True):
         fits = pc.less_equal(pc.abs(ticks.cast(pa.int64())), MAX_SECONDS)
-        if not pc.all(fits).as_py():
-            notes.add(f"column {name!r} has {BEYOND_MICROS}", name)
+        if n_beyond := len(fits) - fits.null_count - (pc.sum(fits).as_py() or 0):
+            notes.add(f"column {name!r} has {describe_beyond(n_beyond)}", name)
             columns[name] = pc.if_else(fits, columns[name], pa.scalar(None, columns[name].type))
     return pa.table(columns)
 
