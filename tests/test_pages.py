@@ -88,12 +88,14 @@ def small_tables() -> dict[str, pd.DataFrame]:
     payments = [(f"card{i % 9}", day, 20.0 + i % 11, int(i % 10 == 0)) for i, day in enumerate(days.repeat(4))]
     tickets = [(f"Called on day {i}, see https://a.example/{i}", f"Ann {i % 7}", int(i % 3 == 0)) for i in range(120)]
     contracts = [("Month-to-month", 30, 0.0), ("One year", 90, 0.1), ("Two year", 90, 0.2)]
+    cars = [(f"${1000 + 7 * i:,}.50", f"{1_000 + i:,} CC", f"{800 + i},5 kg", i % 2) for i in range(200)]
     return {
         "contracts": pd.DataFrame(contracts, columns=["Contract", "notice_days", "discount"]),
         "lines": pd.DataFrame(lines, columns=["customer", "invoice", "at", "quantity", "price"]),
         "sales": pd.DataFrame(sales, columns=["store", "day", "sold"]),
         "payments": pd.DataFrame(payments, columns=["card", "at", "amount", "fraud"]),
         "tickets": pd.DataFrame(tickets, columns=["note", "name", "urgent"]),
+        "cars": pd.DataFrame(cars, columns=["price", "engine", "weight", "sold"]),
     }
 
 
