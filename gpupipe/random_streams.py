@@ -41,7 +41,7 @@ Purpose = Literal[
     "starter",
     "trial rows",
 ]
-"""What random numbers are drawn for. Renaming one changes its numbers."""
+"""Purposes of random numbers. Renaming one changes its numbers."""
 
 
 def make_generator(seed: int, purpose: Purpose, *position: int) -> np.random.Generator:

@@ -35,7 +35,7 @@ class ColumnDeclaration:
     reason: str
     format: str | None = None
     numbers: NumberFormat | None = None
-    """How the numbers of a text column are written, for the op `parse_number`."""
+    """Notation of the numbers of a text column, for the op `parse_number`."""
 
 
 def find_declarations(facts: Mapping[str, ColumnFacts], source_table: SourceTable) -> dict[str, ColumnDeclaration]:
