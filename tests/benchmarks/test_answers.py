@@ -47,6 +47,7 @@ def small() -> pd.DataFrame:
     })  # fmt: skip
 
 
+@pytest.mark.nightly
 def test_contenders_are_scored_on_the_same_rows_and_a_second_run_skips_them(
     small: pd.DataFrame, tmp_path: Path
 ) -> None:

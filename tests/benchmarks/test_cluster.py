@@ -29,6 +29,7 @@ def bench(tmp_path: Path, *options: str) -> tuple[subprocess.CompletedProcess[st
     return done, json.loads((tmp_path / "figures.json").read_text())
 
 
+@pytest.mark.nightly
 def test_all_implementations_make_the_same_features(tmp_path: Path) -> None:
     done, figures = bench(tmp_path, "--rows", "3000", "--turns", "1")
     assert set(figures["implementations"]) == {SHARED, ALONE, DASK} and figures["unequal"] == []

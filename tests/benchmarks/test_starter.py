@@ -17,6 +17,7 @@ from sklearn.preprocessing import StandardScaler
 from benchmarks.starter import main
 
 
+@pytest.mark.nightly
 def test_both_sides_are_scored_on_the_same_folds(tmp_path: Path) -> None:
     generator = np.random.default_rng(0)
     x = generator.normal(size=(200, 2))

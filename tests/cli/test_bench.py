@@ -117,6 +117,7 @@ def test_it_needs_no_peer_and_measures_regression_from_csv(gpupipe: Gpupipe, tmp
     assert sorted(path.name for path in tmp_path.iterdir()) == ["t.csv", "t.yaml"]
 
 
+@pytest.mark.nightly
 def test_warm_runs_and_sizes(gpupipe: Gpupipe, generated: Path, peer: Path) -> None:
     out = generated.with_name("out.json")
     done = gpupipe(

@@ -118,7 +118,9 @@ def test_every_valid_table_loads_or_is_refused_with_a_reason(data_dir: Path) -> 
     assert loaded >= 55
 
 
-@pytest.mark.parametrize("after", [1, 3, 5, 8, 11])
+@pytest.mark.parametrize(
+    "after", [1, pytest.param(3, marks=pytest.mark.nightly), 5, pytest.param(8, marks=pytest.mark.nightly), 11]
+)
 def test_a_killed_run_leaves_nothing_under_its_name(small: Path, tmp_path: Path, after: int) -> None:
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT), str(ROOT / "kernels")])}
     command = [sys.executable, "-m", "gpupipe", "run", str(small), "--output", str(tmp_path / "out")]

@@ -87,6 +87,7 @@ def test_a_run_that_is_interrupted_and_killed_resumes_to_the_same_metrics(small:
     assert [path.name for path in hurt.iterdir()] == ["run"]  # the killed run left no files
 
 
+@pytest.mark.nightly
 def test_two_processes_give_the_same_by_nproc_and_by_torchrun(
     small: Path, tmp_path: Path, hostile_folder: Path
 ) -> None:

@@ -27,6 +27,8 @@ PARAMS: dict[str, dict[str, Any]] = {
     "random_forest": {"n_estimators": 30},
     "hist_gradient_boosting": {"max_iter": 30, "min_samples_leaf": 5},
     "xgboost": {"n_estimators": 30, "max_depth": 3},
+    "lightgbm": {"n_estimators": 60},
+    "catboost": {"iterations": 60},
     **{name: {"batch_size": 32, "learning_rate": 3e-3} for name in ("mlp", "resnet", "ft_transformer")},
     "kmeans": {"n_clusters": 3},
     "pca": {"n_components": 3},

@@ -123,7 +123,7 @@ def peak_of_a_run(folder: Path, document: dict) -> tuple[int, int]:
 
 @pytest.mark.parametrize(
     ("rows", "models"),
-    [(400_000, CHURN["models"]), (20_000, [{"resnet": {"epochs": 1}}])],
+    [(400_000, CHURN["models"]), pytest.param(20_000, [{"resnet": {"epochs": 1}}], marks=pytest.mark.nightly)],
 )
 def test_the_peak_is_near_that_of_a_real_process(rows, models, tmp_path):
     source = {**CHURN["source"], "rows": rows, "cache": False}
