@@ -321,13 +321,6 @@ class DeviceBackend(Backend):
         """
 
     @abstractmethod
-    def read_json_texts(self, content: BytesIO, columns: Sequence[str]) -> Any:
-        """Return `columns` of JSON lines as a DataFrame of strings in JSON syntax; JSON nulls are null.
-
-        Strings keep their quotation marks; escapes are decoded. Lines are flat objects; a missing name is null.
-        """
-
-    @abstractmethod
     def values(self, series: Any, dtype: str) -> Array:
         """Return a series of numbers or booleans as an array of `dtype`, shape (rows,).
 

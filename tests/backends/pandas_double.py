@@ -5,7 +5,6 @@ It proves what `gpupipe.io.device` and `gpupipe.table.device` decide, and nothin
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from functools import partial
 from io import BytesIO
@@ -18,16 +17,6 @@ from pyarrow import orc, parquet
 from gpupipe.backends.base import DeviceBackend
 from gpupipe.backends.cpu.backend import CpuBackend
 from gpupipe.typing import Array
-
-
-class _Written(str):
-    """A number of JSON as it is written, not a text."""
-
-
-def _written(value: str | bool | None) -> str | None:
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    return f'"{value}"' if type(value) is str else value
 
 
 class PandasBackend(CpuBackend, DeviceBackend):
@@ -59,13 +48,6 @@ class PandasBackend(CpuBackend, DeviceBackend):
             content, sep=delimiter, header=None, names=list(names), usecols=list(columns), dtype=str,
             keep_default_na=False, na_filter=False, quotechar=quote or '"', quoting=0 if quote else 3,
         )  # fmt: skip
-
-    def read_json_texts(self, content: BytesIO, columns: Sequence[str]) -> Any:
-        """Return columns of JSON lines as a pandas DataFrame of strings."""
-        decode = partial(json.loads, parse_int=_Written, parse_float=_Written, parse_constant=_Written)
-        objects = [decode(line) for line in content if line.strip()]
-        rows = [{name: _written(value) for name, value in found.items()} for found in objects]
-        return pd.DataFrame(rows, columns=list(columns), dtype="str")
 
     def values(self, series: Any, dtype: str) -> Array:
         """Return a series of numbers or booleans as an array."""

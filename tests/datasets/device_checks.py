@@ -7,10 +7,8 @@ from typing import Any
 
 import pytest
 
-from gpupipe.backends import Backend, choose
+from gpupipe.backends import choose
 from gpupipe.io.device import datasets
-from gpupipe.io.device.jsonl.structure import plain_lines
-from gpupipe.io.device.obstacles import UnsupportedOnDevice
 from gpupipe.io.device.source_reader import read_frame
 from gpupipe.io.settings import Source
 from gpupipe.io.source_reader import read_arrow
@@ -48,21 +46,3 @@ def test_nothing_is_copied_to_the_host_while_customers_are_drawn() -> None:
     use = device.close_stage()
     assert uncounted == [] and use.bytes_to_host == 0
     assert use.bytes_to_device < 10 << 20  # the tables of the population, whatever the rows
-
-
-@pytest.mark.parametrize(
-    "content",
-    [
-        b'{"b": 1}\n{"a": 2, "b": null}\n{}\n\n', b'{"customer number, billing": 1, "customer number": true}\n',
-        rb'{"a": "\u00e9\ud83d\ude00 \"", "b": "\\"}' + b"\n", b"{}\n", b"\n", b'{"a": [1]}\n', b'{"a": 1,}\n',
-        rb'{"a": "\q"}' + b"\n", rb'{"a": "\ud83d"}' + b"\n", rb'{"\u0061": 1}' + b"\n", b'{"a": 1, "a": 2}\n',
-    ],
-)  # fmt: skip
-def test_lines_are_plain_on_a_device_if_they_are_on_the_host(content: bytes) -> None:
-    def judged(backend: Backend) -> Any:
-        try:
-            return plain_lines(content, backend)
-        except UnsupportedOnDevice as obstacle:
-            return obstacle.what
-
-    assert judged(DeviceDouble()) == judged(choose("cpu"))

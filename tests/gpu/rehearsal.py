@@ -171,10 +171,6 @@ class RehearsalBackend(DeviceDouble):
         """Read with pandas."""
         return RehearsalFrame(self._pandas.read_texts(*arguments, **named))
 
-    def read_json_texts(self, *arguments: Any, **named: Any) -> Any:
-        """Read with pandas."""
-        return RehearsalFrame(self._pandas.read_json_texts(*arguments, **named))
-
     def values(self, series: Any, dtype: str) -> Any:
         """Return the values as an array of the test double."""
         return self.to_device(np.asarray(self._pandas.values(series, dtype)))

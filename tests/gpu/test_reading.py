@@ -17,7 +17,6 @@ from gpupipe.config import Config, parse_config
 from gpupipe.datasets.churn import customers, write
 from gpupipe.errors import DeviceError
 from gpupipe.io.device.csv import chunks
-from gpupipe.io.device.jsonl import reader
 from gpupipe.io.device.obstacles import UnsupportedOnDevice, require_plain
 from gpupipe.io.settings import TableSource
 from gpupipe.io.source_reader import read_arrow
@@ -51,7 +50,7 @@ def test_a_public_csv(config: Any, name: str) -> None:
 
 
 @pytest.mark.data
-@pytest.mark.parametrize("ending", ["parquet", "orc", "csv", "jsonl"])
+@pytest.mark.parametrize("ending", ["parquet", "orc", "csv"])
 @pytest.mark.parametrize("name", ["telco-churn/Telco-Customer-Churn.csv", "bike-sharing/bike.csv"])
 def test_a_public_table_in_another_format(data_dir: Path, tmp_path: Path, name: str, ending: str) -> None:
     table = read_arrow(TableSource(path=str(data_dir / name))).table
@@ -62,7 +61,7 @@ def test_a_public_table_in_another_format(data_dir: Path, tmp_path: Path, name: 
         }
     )
     path = tmp_path / f"table.{ending}"
-    writers = {"parquet": pq.write_table, "orc": orc.write_table, "csv": pa.csv.write_csv, "jsonl": write_lines}
+    writers = {"parquet": pq.write_table, "orc": orc.write_table, "csv": pa.csv.write_csv}
     writers[ending](plain, path)
     assert_same_table(of_file(path, plain.column_names[-1]))
 
@@ -97,34 +96,6 @@ def test_several_files_keep_their_order(tmp_path: Path) -> None:
     assert_same_table(parse_config({"source": {"path": str(tmp_path / "*.parquet"), "target": "Churn"}}))
 
 
-def write_lines(table: pa.Table, path: Path) -> None:
-    table.to_pandas().to_json(path, orient="records", lines=True, date_format="iso", date_unit="s")
-
-
-LINES = {
-    "numbers": ["{}", '{"x": 1, "y": 0}', '{"x": -0.0, "y": 1}', '{"x": 0.30000000000000004, "y": 0}', '{"x": 1e22}'],
-    "integers": ['{"x": 1, "y": 0}', '{"x": -9223372036854775808, "y": 1}', '{"x": 9223372036854775807, "y": 1}'],
-    "outside int64": ['{"x": 1, "y": 0}', '{"x": 9223372036854775808, "y": 1}', '{"x": NaN}', '{"x": -Infinity}'],
-    "booleans": ['{"x": true, "y": 0}', '{"y": 1}', '{"x": false, "y": 1}', '{"x": null, "y": 0}'],
-    "times": ['{"x": "2024-01-31", "y": 0}', '{"x": "1969-12-31T23:59:59Z", "y": 1}', '{"x": null, "y": 1}'],
-    "texts that look like others": ['{"x": "1", "y": 0}', '{"x": "null", "y": 1}', '{"x": "", "y": 1}', '{"x": "NA"}'],
-    "escapes": [r'{"x": "say \"hi\" \\", "y": 0}', r'{"x": "\u00e9\ud83d\ude00", "y": 1}', r'{"x": "\/\b\f\n\r\t"}'],
-    "marks in texts": ['{"x": "{[,:]}", "y": 0}', r'{"x": "\\\" , {\"x\": 1}", "y": 1}', '{"x": "\u00e9 \u4e2d"}'],
-    "a long text": ['{"x": "' + r"ab\"\u00e9" * 5_000 + '", "y": 0}', '{"x": "' + "c" * 200 + '", "y": 1}'],
-    "names": ['{"y": 0, "b": 1}', '{"a name of many bytes": 2, "y": 1}', '{"\u00e9": 3, "a": 4, "y": 0}'],
-    "blanks": [' { "x" :\t1 , "y":0 } \r', "", "  ", '{"y":1,"x":2.5}'],
-}  # fmt: skip
-
-
-@pytest.mark.parametrize("what", LINES)
-@pytest.mark.parametrize("chunk_bytes", [40, 1 << 20])
-def test_json_lines(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, what: str, chunk_bytes: int) -> None:
-    monkeypatch.setattr(reader, "CHUNK_BYTES", chunk_bytes)
-    path = tmp_path / "t.jsonl"
-    path.write_text("\n".join(LINES[what] * 3), encoding="utf8", newline="")
-    assert_same_table(of_file(path, "y"))
-
-
 def nested_lines(folder: Path) -> Config:
     path = folder / "churn.jsonl"
     lines = [f'{{"tenure": {i}, "Churn": "{"yes" if i % 2 else "no"}", "calls": [{i}]}}' for i in range(100)]
@@ -133,7 +104,7 @@ def nested_lines(folder: Path) -> Config:
 
 
 def test_nested_lines_fall_back_and_are_refused_if_fallback_is_forbidden(tmp_path: Path) -> None:
-    with pytest.raises(DeviceError, match="nested values are not supported"):
+    with pytest.raises(DeviceError, match="jsonl files are not supported"):
         job_of(nested_lines(tmp_path), "gpu")
 
 
@@ -142,6 +113,6 @@ def test_nested_lines_give_the_same_table_and_the_fallback_is_reported(tmp_path:
     host, backend = job_of(config, "cpu"), choose("gpu", DeviceOptions(fallback="allow"))
     backend.open_stage()
     device = read_table(config_for(config, "gpu"), backend).table
-    assert any("nested values are not supported" in text for text in backend.close_stage().fallbacks)
+    assert any("jsonl files are not supported" in text for text in backend.close_stage().fallbacks)
     assert isinstance(host.table, Table) and isinstance(device, Table)
     assert table_difference(host.table, device, backend) == ""

@@ -168,12 +168,6 @@ class GpuBackend(DeviceBackend):
             quoting=0 if quote else 3, compression=None,
         )  # fmt: skip
 
-    def read_json_texts(self, content: BytesIO, columns: Sequence[str]) -> Any:
-        self._meter.add(to_device=content.getbuffer().nbytes)
-        return self.frame.read_json(
-            content, engine="cudf", lines=True, dtype=dict.fromkeys(columns, "str"), keep_quotes=True, compression=None
-        )[list(columns)]  # fmt: skip
-
     def values(self, series: Any, dtype: str) -> Array:
         values: Array = series.astype(dtype).to_cupy()
         return values

@@ -4,7 +4,7 @@ Modules have the names of their counterparts in `gpupipe.io`.
 
 - ``source_reader``: one table and the tables joined to it (``join``); ``filter``: the row filter
 - ``obstacles``: reasons to fall back to the host
-- ``csv``, ``jsonl``: text formats, in chunks; ``text_values``: Arrow's typing rules; ``number_texts``: number parsing
+- ``csv``: CSV, in chunks; ``text_values``: Arrow's typing rules; ``number_texts``: number parsing
 - ``concatenation``: concatenation of several files
 - ``parquet_stream``: Parquet in chunks, if memory is short; ``datasets``: generated tables
 """

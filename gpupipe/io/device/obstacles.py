@@ -24,10 +24,9 @@ from gpupipe.io.filter_expression import parse_where
 from gpupipe.io.formats.parquet import int96_columns
 from gpupipe.io.formats.registry import compression_of
 from gpupipe.io.input_files import InputFiles, data_files
-from gpupipe.io.plain_tables import TEXT_FORMATS
 from gpupipe.io.settings import JoinedTable, Source, TableSource
 
-FORMATS_ON_DEVICE = ("csv", "jsonl", "parquet", "orc")
+FORMATS_ON_DEVICE = ("csv", "parquet", "orc")
 
 
 class UnsupportedOnDevice(Exception):
@@ -69,7 +68,7 @@ def require_plain(
 ) -> None:
     """Raise UnsupportedOnDevice if a source, or a table joined to it, must be read on the host.
 
-    Settings and file footers are checked. Obstacles in the rows of CSV and JSON lines files are found during reading.
+    Settings and file footers are checked. Obstacles in the rows of CSV files are found during reading.
     Files need a reader, the library cuDF; generated tables do not.
 
     Raises
@@ -130,14 +129,13 @@ def require_plain_files(files: Sequence[SourceFile], source: TableSource) -> Non
     files = data_files(files)
     for file in files:
         _require_local(file)
-        if file.format in TEXT_FORMATS and compression_of(file.path):
-            raise UnsupportedOnDevice(
-                f"compressed {file.format} is not supported on the GPU", "source.path", "decompress, or write Parquet"
-            )
+        if file.format == "csv" and compression_of(file.path):
+            what = "compressed csv is not supported on the GPU"
+            raise UnsupportedOnDevice(what, "source.path", "decompress, or write Parquet")
         if file.format == "csv":
             _require_plain_csv(source.csv)
     formats = sorted({file.format for file in files})
-    if not set(formats) & set(TEXT_FORMATS):
+    if "csv" not in formats:
         _require_same_columns(files, source)
     elif len(formats) > 1:
         raise UnsupportedOnDevice(

@@ -4,9 +4,9 @@ Sources that a device would read differently raise `UnsupportedOnDevice` and fal
 `gpupipe.io.device.obstacles`.
 
 Two properties depend on cuDF and can be verified on a GPU only: its Parquet and ORC readers return the same values as
-Arrow's readers (dates as timestamps in seconds, timestamps with a zone in UTC), and its CSV and JSON readers split rows
-and fields according to RFC 4180 and JSON lines. Types, missing values and number parsing do not depend on cuDF: see
-`gpupipe.io.device.csv.reader` and `gpupipe.io.device.jsonl.reader`.
+Arrow's readers (dates as timestamps in seconds, timestamps with a zone in UTC), and its CSV reader splits rows and
+fields according to RFC 4180. Types, missing values and number parsing do not depend on cuDF: see
+`gpupipe.io.device.csv.reader`.
 
 A device does not report corrupt Parquet pages by their checksum, as the host does, nor times after the year 294246,
 which are null on both.
@@ -30,7 +30,6 @@ from gpupipe.io.device.csv.reader import csv_columns
 from gpupipe.io.device.datasets import generate_columns
 from gpupipe.io.device.filter import filter_columns, known_columns
 from gpupipe.io.device.join import join_columns
-from gpupipe.io.device.jsonl.reader import json_columns
 from gpupipe.io.device.obstacles import guard_device_read, joined_tables
 from gpupipe.io.device.text_values import text_rules
 from gpupipe.io.file_changes import require_unchanged
@@ -100,8 +99,6 @@ def _read_table(source: TableSource, backend: DeviceBackend, files: Sequence[Sou
     files = data_files(files)
     if files[0].format == "csv":
         columns, rules = csv_columns(files, wanted, source, backend, notes)
-    elif files[0].format == "jsonl":
-        columns, rules = json_columns(files, wanted, source, backend, notes)
     else:
         columns, rules = _read_all(files, wanted, source, backend, notes), text_rules(notes, source.strips_typed_files)
     return LoadedFrame(_finish(columns, rules, wanted, source, backend), rules, files, notes)

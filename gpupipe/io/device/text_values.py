@@ -6,28 +6,23 @@ import io
 from collections.abc import Sequence
 
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.csv as arrow_csv
 
-from gpupipe.errors import DataError
 from gpupipe.io.column_filter import ColumnFilter
 from gpupipe.io.device.obstacles import UnsupportedOnDevice
 from gpupipe.io.files import SourceFile
 from gpupipe.io.formats.csv.encoding import encoding_error
 from gpupipe.io.formats.csv.reader import read as read_csv
 from gpupipe.io.formats.csv.text_columns import choose_numbers, clean_text_columns, convert_numbers
-from gpupipe.io.formats.jsonl.reader import read_lines
 from gpupipe.io.missing_values import clean_texts
 from gpupipe.io.notes import Notes
 from gpupipe.io.plain_tables import plain_table
-from gpupipe.io.settings import TableSource, declared_texts, names_of_ticks
-from gpupipe.table.device.encode import SAMPLE, TextRules
+from gpupipe.io.settings import TableSource, declared_texts
+from gpupipe.table.device.encode import TextRules
 from gpupipe.table.exact_values import LARGE_INTEGERS
 from gpupipe.table.schema import NULL_VALUES
-from gpupipe.table.time_columns import MICROS
 
 MANY_TEXTS = 10_000  # more distinct strings than this, converted on the host, get a note
-UNLIKE_TIMES = r'["\\[:cntrl:]]'
 
 
 def text_rules(notes: Notes, strip: bool) -> TextRules:
@@ -108,77 +103,6 @@ class CsvTexts:
             texts.validate(full=True)
         except pa.ArrowInvalid:
             raise encoding_error(self.file, self.source.csv.encoding) from None
-
-
-class JsonTexts:
-    """Typing of JSON values as Arrow's JSON reader would type a file that contains them.
-
-    Parameters
-    ----------
-    file : SourceFile
-        File of the values, for messages.
-    wanted : ColumnFilter
-    notes : Notes
-    source : TableSource, optional
-        Declares columns whose strings are text even if all of them are ISO 8601 times, and whether texts are stripped,
-        which is the default.
-    """
-
-    def __init__(self, file: SourceFile, wanted: ColumnFilter, notes: Notes, source: TableSource | None = None) -> None:
-        self.file, self.wanted, self.notes = file, wanted, notes
-        self.stay_texts = set() if source is None else declared_texts(source) | names_of_ticks(source)
-        self.strip = source is None or source.strips_typed_files
-
-    @property
-    def rules(self) -> TextRules:
-        """Rules for the table encoder, for strings without quotes."""
-        return TextRules(self.read, NULL_VALUES, self.is_text)
-
-    def read(self, name: str, texts: pa.StringArray) -> pa.Array:
-        """Return the values that a file with these strings would have, in order: times or text."""
-        if self.is_text(name, texts[:SAMPLE]) or (times := self._times(name, texts, self.notes)) is None:
-            return text_rules(self.notes, self.strip).read(name, texts)
-        _note_many(name, texts, self.notes)
-        return times
-
-    def is_text(self, name: str, texts: pa.StringArray) -> bool:
-        """Return True if Arrow reads these strings as text, so that further strings cannot make them times."""
-        # No notes about a subset of the strings.
-        return name in self.stay_texts or self._times(name, texts, Notes()) is None
-
-    def values(self, name: str, written: pa.StringArray) -> pa.Array:
-        """Return the numbers or booleans of unquoted JSON values, in order.
-
-        Raises
-        ------
-        UnsupportedOnDevice
-            If they are neither, or of several types; the host reader reports the line.
-        """
-        try:
-            column = require_device_type(name, self._as_column(name, written, self.notes))
-        except DataError:
-            what = f"column {name!r} has values of several types, or invalid JSON"
-            fix = "write the column with one type; the host reader reports the line"
-            raise UnsupportedOnDevice(what, "source.path", fix) from None
-        _note_many(name, written, self.notes)
-        return column.cast(pa.float64() if pa.types.is_null(column.type) else column.type).combine_chunks()
-
-    def _times(self, name: str, texts: pa.StringArray, notes: Notes) -> pa.Array | None:
-        if not len(texts):
-            return pa.array([], MICROS)
-        if name in self.stay_texts:
-            return None
-        if pc.any(pc.match_substring_regex(texts, UNLIKE_TIMES)).as_py():  # such strings would also need escapes
-            return None
-        column = self._as_column(name, pc.binary_join_element_wise('"', texts, '"', ""), notes)
-        return column.combine_chunks() if pa.types.is_timestamp(column.type) else None
-
-    def _as_column(self, name: str, written: pa.StringArray, notes: Notes) -> pa.ChunkedArray:
-        lines = pc.binary_join_element_wise('{"x":', written, "}", "")
-        content = pc.binary_join(pa.ListArray.from_arrays([0, len(lines)], lines), "\n")[0].as_py()
-        file = _in_memory(self.file, content.encode())
-        table = read_lines(file).rename_columns([name])
-        return plain_table(table, file, self.wanted, notes).column(name)
 
 
 def require_device_type(name: str, column: pa.ChunkedArray) -> pa.ChunkedArray:

@@ -17,7 +17,6 @@ from gpupipe.io.chunks.parquet_stream import ParquetStream, open_parquet_stream
 from gpupipe.io.device.csv.chunks import BYTES_A_BYTE, chunk_bytes
 from gpupipe.io.device.csv.reader import chunks_note
 from gpupipe.io.device.datasets import BLOCK_ROWS
-from gpupipe.io.device.jsonl.reader import CHUNK_BYTES
 from gpupipe.io.input_files import InputFiles
 from gpupipe.metrics.clustering import ON_THE_HOST
 from gpupipe.metrics.ranked_groups import ON_THE_HOST as GROUPS_ON_THE_HOST
@@ -221,8 +220,7 @@ class Planner(RunSteps):
         else:
             plain = int(seen.n_read * seen.plain_row) // n_parts
             drawn = costs.DRAWN_ROW * min(seen.n_read, BLOCK_ROWS) if self.config.source.generate else 0
-            parsed = costs.JSON_PART * min(seen.file_bytes, CHUNK_BYTES) if seen.file_format == "jsonl" else 0
-            need = seen.file_bytes // n_parts + drawn + parsed + plain + encoded
+            need = seen.file_bytes // n_parts + drawn + plain + encoded
             self._add("read", seen.n_rows, costs.READ_BESIDE, need, parts=n_parts, notes=notes)
         self.host.hold("Python and its libraries", costs.READ_BESIDE)  # kept by Arrow's pool
         if seen.n_derived:  # columns are derived from the raw rows, on a device from their keys alone

@@ -12,7 +12,6 @@ import pytest
 from gpupipe.io.device.csv.chunks import CsvChunk, regular_chunks
 from gpupipe.io.device.filter import filter_columns
 from gpupipe.io.device.join import join_columns
-from gpupipe.io.device.jsonl.structure import plain_lines
 from gpupipe.io.device.obstacles import UnsupportedOnDevice
 from gpupipe.io.files import SourceFile
 from gpupipe.io.formats.csv.header import CsvHeader
@@ -105,22 +104,6 @@ def test_rows_of_csv_that_are_skipped_are_found_where_they_are(tmp_path: Path) -
     (chunk,) = regular_chunks(file, header, '"', DeviceDouble(), may_skip=True)
     assert chunk == CsvChunk(4, 19, 2, [(8, 10), (10, 16)])
     assert chunk.content(file).read() == b"1,2\n7,8\n"
-
-
-@pytest.mark.parametrize(
-    "lines",
-    ['{"b": 1, "name of many bytes": null}\n\n{"a": "\\"\\ud83d\\ude00", "b": true}\n{}\n', "\n", '{"a": "\\q"}\n',
-     '{"a": [1]}\n', '{"a": 1, "a": 2}\n', '{"a" 1}\n', '{"": 1}\n', '{"a": \\n}\n', '{"a": "\t"}\n',
-     '{"a": "\\ud83d"}\n', '{"a": "\\u000g"}\n'],
-)  # fmt: skip
-def test_lines_of_json_are_proven_plain_where_they_are(lines: str) -> None:
-    found: list[Any] = []
-    for backend in (PandasBackend(), DeviceDouble()):
-        try:
-            found.append(plain_lines(lines.encode(), backend))
-        except UnsupportedOnDevice as obstacle:
-            found.append(obstacle.what)
-    assert found[0] == found[1]
 
 
 @pytest.mark.parametrize("keys", [["i"], ["i", "b"], ["t", "small", "i"]])

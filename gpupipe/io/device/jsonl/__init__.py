@@ -1,1 +1,0 @@
-"""Reader of JSON lines on a device, with the typing rules of the host."""
