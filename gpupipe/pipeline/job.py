@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, TypeVar
 
@@ -29,6 +29,7 @@ from gpupipe.pipeline.checkpoints.fold_models import FoldCheckpoints
 from gpupipe.pipeline.checkpoints.run_checkpoints import NO_CHECKPOINTS, RESUMED, RunCheckpoints
 from gpupipe.pipeline.decision import Decision
 from gpupipe.pipeline.goal import Goal, Truth, stratum_codes
+from gpupipe.pipeline.optional_parts import ends_run, note_failure
 from gpupipe.pipeline.rules import NO_RULES, RuleResults
 from gpupipe.pipeline.timeline import Stage, Timeline
 from gpupipe.pipeline.training import (
@@ -84,6 +85,8 @@ class Job:
         Checkpoints loaded with --resume, and saved for a run that resumes this one.
     files : InputFiles, optional
         The files of the table, from which identifiers are read again.
+    failed_metrics : set of str
+        Metrics that could not be computed, noted in the timeline.
     """
 
     config: Config
@@ -103,6 +106,7 @@ class Job:
     rules: RuleResults = NO_RULES
     checkpoints: RunCheckpoints = NO_CHECKPOINTS
     files: InputFiles | None = None
+    failed_metrics: set[str] = field(default_factory=set)
 
     def stage(self, name: str, where: Place | None = None) -> AbstractContextManager[Stage]:
         """Open a stage of the timeline; by default on the backend or on the workers, where the rows are."""
@@ -175,6 +179,7 @@ class Job:
         """Return the metrics of a prediction; the matrix of its rows is needed for metrics without a target.
 
         Those of several targets are the means, under the names of the metrics, and those of each: see `join_scores`.
+        A metric that cannot be computed is NaN, with a warning.
         """
         if self.goal.targets:
             assert truth is not None
@@ -188,10 +193,18 @@ class Job:
                 self.goal.task, y, decision.apply(prediction, backend).output, self.metrics, decision.threshold,
                 self.goal.n_classes, None if X is None else partial(gather_rows_in_order, X, backend=self.backend),
                 sample_weight=weights, costs=self.config.evaluate.cost, quantiles=self.goal.quantiles, groups=groups,
-                backend=backend,
+                backend=backend, on_error=self._note_failed,
             )  # fmt: skip
 
         return self.measure(evaluate_on, truth, prediction)
+
+    def _note_failed(self, names: str, error: Exception) -> None:
+        """Warn once about metrics that cannot be computed."""
+        if ends_run(error):
+            raise error
+        if not self.failed_metrics.issuperset(failed := names.split(", ")):
+            self.failed_metrics.update(failed)
+            note_failure(self.timeline, f"{names} could not be computed", error)
 
     def measure(
         self, work: Callable[[Backend, Truth | None, Prediction], Result], truth: Truth | None, prediction: Prediction

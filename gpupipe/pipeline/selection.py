@@ -16,7 +16,7 @@ from gpupipe.config import ModelEntry
 from gpupipe.errors import LimitError
 from gpupipe.metrics.conformal import require_rows
 from gpupipe.pipeline.cross_validation import CrossValidatedCandidate, pool_predictions, score_selection
-from gpupipe.pipeline.decision import Decision, has_rule
+from gpupipe.pipeline.decision import ONE_CLASS, Decision, has_rule
 from gpupipe.pipeline.goal import Truth
 from gpupipe.pipeline.held_out_decisions import (
     decide_on,
@@ -29,6 +29,7 @@ from gpupipe.pipeline.job import Candidate, CandidateTraining, Job
 from gpupipe.pipeline.latency import Latency
 from gpupipe.pipeline.leaderboard import HeldOutPredictions, LeaderboardEntry, LeaderboardResult, rank
 from gpupipe.pipeline.searches import Searches
+from gpupipe.pipeline.selection_checks import require_learnable
 from gpupipe.pipeline.steps import (
     REFIT,
     Evaluation,
@@ -96,6 +97,16 @@ class Selection(ABC):
     def champion_rows(self) -> Array:
         """The rows that the exported model is trained on, bool, shape (n_rows,)."""
         return self.folds[0].train
+
+    @property
+    def decision_rows(self) -> Array | None:
+        """The held-out rows that the decision is learned from, bool, shape (n_rows,); None if nothing is learned."""
+        return None
+
+    def training_rows(self) -> dict[str, Array]:
+        """Return the rows of each training round, by the prefix of its stages."""
+        rounds = [step for step in self._steps() if isinstance(step, TrainingRound)]
+        return {step.label: self.masks(self.folds[step.fold])[step.rows] for step in rounds}
 
     def entries_of(self, step: TrainingRound) -> Sequence[ModelEntry]:
         """Return the candidates that a round trains."""
@@ -172,11 +183,21 @@ class Selection(ABC):
 
 
 def make_selection(job: Job, entries: Sequence[ModelEntry], folds: Sequence[Fold]) -> Selection:
-    """Return the selection for a job: by folds, by validation rows, or by the test rows alone."""
+    """Return the selection for a job: by folds, by validation rows, or by the test rows alone.
+
+    Raises
+    ------
+    DataError
+        If some of the rows cannot be learned from, see `require_learnable`.
+    """
+    kind: type[Selection] = _HoldoutSelection
     if len(folds) > 1:
-        return _CrossValidation(job, entries, folds)
-    has_validation = needs_validation(job.config, entries, job.y is not None)
-    return (_ValidatedSelection if has_validation else _HoldoutSelection)(job, entries, folds)
+        kind = _CrossValidation
+    elif needs_validation(job.config, entries, job.y is not None):
+        kind = _ValidatedSelection
+    selection = kind(job, entries, folds)
+    require_learnable(job, entries, selection.training_rows(), selection.decision_rows)
+    return selection
 
 
 class _HoldoutSelection(Selection):
@@ -227,6 +248,10 @@ class _ValidatedSelection(_HoldoutSelection):
         if (level := job.config.evaluate.intervals) is not None:
             require_rows(level, int(self._held.test.sum()))
         self._decisions: dict[str, Decision] = {}
+
+    @property
+    def decision_rows(self) -> Array | None:
+        return self._held.test
 
     def masks(self, fold: Fold) -> dict[str, Array]:
         fit_mask, validation = self._held.train, self._held.test
@@ -320,6 +345,11 @@ class _CrossValidation(Selection):
     def champion_rows(self) -> Array:
         return self._final
 
+    @property
+    def decision_rows(self) -> Array | None:
+        tested: Array = np.logical_or.reduce([fold.test for fold in self.folds])
+        return tested
+
     def evaluate(self, step: Evaluation) -> None:
         job, folds = self.job, self.folds
         with job.stage(f"{step.label}evaluate", job.metrics_place) as stage:
@@ -337,6 +367,10 @@ class _CrossValidation(Selection):
                     stage.note("fold 1 has no earlier fold: it is evaluated uncalibrated, at a threshold of 0.5")
             self._choose(self._ranked[0].label)
             self._note_decision(stage)
+            for i, decision in enumerate(self._tested[self.best.label].decisions, 1):
+                for note in decision.notes:
+                    if ONE_CLASS in note:
+                        stage.note(f"fold {i}: {note}", "warning")
 
     def _choose(self, label: str) -> None:
         tested = self._tested[label]

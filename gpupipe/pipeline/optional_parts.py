@@ -1,0 +1,57 @@
+"""Optional parts of a run, which come after the last training: a failure costs the part, not the run."""
+
+from __future__ import annotations
+
+import traceback
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from gpupipe.backends.out_of_memory import is_out_of_memory
+from gpupipe.errors import DeviceError, GpupipeError, LimitError, StoppedError
+from gpupipe.pipeline.timeline import Timeline
+from gpupipe.system_errors import shortage, translate
+
+OUR_BUG = "unless code of yours raised it, this is a bug in gpupipe: report it with the traceback in log.jsonl"
+
+
+@contextmanager
+def optional_part(timeline: Timeline, problem: str) -> Iterator[None]:
+    """Warn if the ``with`` block fails, and continue: models, metrics and predictions do not depend on its results.
+
+    Errors that end a run in every stage still do, see `ends_run`.
+
+    Parameters
+    ----------
+    timeline : Timeline
+        Its innermost open stage gets the warning; log.jsonl also has the traceback.
+    problem : str
+        What a failure means for the user, such as "the report was not written".
+    """
+    try:
+        yield
+    except Exception as error:
+        if ends_run(error):
+            raise
+        note_failure(timeline, problem, error)
+
+
+def ends_run(error: Exception) -> bool:
+    """Return whether an error ends a run in every stage: a stop, a limit, an exhausted resource, a missing device."""
+    is_of_run = isinstance(error, StoppedError | LimitError | DeviceError)
+    return is_of_run or is_out_of_memory(error) or shortage(error) is not None
+
+
+def note_failure(timeline: Timeline, problem: str, error: Exception) -> None:
+    """Add a warning about the failure of an optional part to the timeline."""
+    found = error if isinstance(error, GpupipeError) else translate(error) or error
+    if isinstance(found, GpupipeError) and found.exit_code != GpupipeError.exit_code:
+        texts = [found.what, found.where, found.fix]
+    else:
+        texts = [describe_error(error), OUR_BUG]
+    text = "; ".join(text for text in texts if text)
+    timeline.note_in_stage(f"{problem}: {text}", "warning", "".join(traceback.format_exception(error)))
+
+
+def describe_error(error: Exception) -> str:
+    """Return the class and the message of an error; the message alone of an error of gpupipe."""
+    return error.what if isinstance(error, GpupipeError) else f"{type(error).__name__}: {error}"
