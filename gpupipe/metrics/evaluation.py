@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from gpupipe.errors import ConfigError
@@ -100,7 +99,6 @@ def evaluate(
     quantiles: Sequence[float] = (),
     groups: Array | None = None,
     backend: Backend,
-    on_error: Callable[[str, Exception], None] | None = None,
 ) -> dict[str, float]:
     """Compute metrics of one prediction.
 
@@ -129,9 +127,6 @@ def evaluate(
     backend : Backend
         Backend that computes; arrays are copied to its device. Rankings, clusters and embeddings are measured on the
         host.
-    on_error : callable, optional
-        Called with the name of a metric that cannot be computed, or with all names, and the error; these metrics are
-        then NaN. Default: the error is raised.
 
     Returns
     -------
@@ -145,25 +140,13 @@ def evaluate(
     """
     import numpy as np
 
-    found = dict.fromkeys(names, math.nan)
-    with _report_errors(names, on_error), np.errstate(over="ignore"):  # squared errors may be infinite
-        rows = _predictions(
-            task, y_true, predicted, threshold, n_classes, X, sample_weight, costs, quantiles, groups, backend
-        )
-        for name in names if rows is not None else ():
-            with _report_errors([name], on_error):
-                found[name] = METRICS.get(name).function(rows)
-    return found
-
-
-@contextmanager
-def _report_errors(names: Sequence[str], on_error: Callable[[str, Exception], None] | None) -> Iterator[None]:
-    try:
-        yield
-    except Exception as error:
-        if on_error is None:
-            raise
-        on_error(", ".join(names), error)
+    rows = _predictions(
+        task, y_true, predicted, threshold, n_classes, X, sample_weight, costs, quantiles, groups, backend
+    )
+    if rows is None:
+        return dict.fromkeys(names, math.nan)
+    with np.errstate(over="ignore"):  # a squared error above the range of float64 is infinite, and so is the metric
+        return {name: METRICS.get(name).function(rows) for name in names}
 
 
 def join_scores(names: Sequence[str], scores: Sequence[Mapping[str, float]]) -> dict[str, float]:

@@ -24,7 +24,6 @@ from gpupipe.typing import Array
 
 CHECKED_PARTS = 5  # of the held-out rows: each is calibrated by the others, to check the calibration
 LARGEST_LOSS = 0.001  # of log loss that a calibration may cost
-ONE_CLASS = "held-out rows have the same class"
 
 
 @dataclass(frozen=True)
@@ -166,7 +165,7 @@ def _decide_class(evaluate: Evaluate, task: Task, truth: Truth, prediction: Pred
     decision = Decision()
     if has_rule(evaluate, task) and not bool(backend.to_host((truth.y != truth.y[:1]).any())):
         threshold = 0.5 if isinstance(evaluate.threshold, str) else evaluate.threshold
-        what = f"no calibration or threshold is learned: all {len(truth):,} {ONE_CLASS}"
+        what = f"no calibration or threshold is learned: all {len(truth):,} held-out rows have the same class"
         return Decision(threshold if task == "binary" else 0.5, note=what)
     if evaluate.calibrate != "none" and calibrates(evaluate, task):
         known = truth.mapped(backend.to_host)

@@ -16,6 +16,7 @@ from gpupipe.backends.out_of_memory import FIX as OUT_OF_MEMORY_FIX
 from gpupipe.backends.out_of_memory import is_out_of_memory
 from gpupipe.backends.stage import Place
 from gpupipe.config import Config, ModelEntry
+from gpupipe.errors import DataError
 from gpupipe.features.history.derivation import Derivation
 from gpupipe.features.program.fitted import write_matrix
 from gpupipe.io.input_files import InputFiles
@@ -193,18 +194,21 @@ class Job:
                 self.goal.task, y, decision.apply(prediction, backend).output, self.metrics, decision.threshold,
                 self.goal.n_classes, None if X is None else partial(gather_rows_in_order, X, backend=self.backend),
                 sample_weight=weights, costs=self.config.evaluate.cost, quantiles=self.goal.quantiles, groups=groups,
-                backend=backend, on_error=self._note_failed,
+                backend=backend,
             )  # fmt: skip
 
-        return self.measure(evaluate_on, truth, prediction)
-
-    def _note_failed(self, names: str, error: Exception) -> None:
-        """Warn once about metrics that cannot be computed."""
-        if ends_run(error):
-            raise error
-        if not self.failed_metrics.issuperset(failed := names.split(", ")):
-            self.failed_metrics.update(failed)
-            note_failure(self.timeline, f"{names} could not be computed", error)
+        try:
+            return self.measure(evaluate_on, truth, prediction)
+        except Exception as error:
+            if ends_run(error):
+                raise
+            if len(self.metrics) > 1 and not isinstance(error, DataError):  # a DataError is about the prediction
+                each = [replace(self, metrics=(name,)) for name in self.metrics]
+                return {k: v for job in each for k, v in job.score(truth, prediction, decision, X).items()}
+            if not self.failed_metrics.issuperset(self.metrics):
+                self.failed_metrics.update(self.metrics)
+                note_failure(self.timeline, f"{', '.join(self.metrics)} could not be computed", error)
+            return dict.fromkeys(self.metrics, float("nan"))
 
     def measure(
         self, work: Callable[[Backend, Truth | None, Prediction], Result], truth: Truth | None, prediction: Prediction

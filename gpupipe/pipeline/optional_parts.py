@@ -16,16 +16,9 @@ OUR_BUG = "unless code of yours raised it, this is a bug in gpupipe: report it w
 
 @contextmanager
 def optional_part(timeline: Timeline, problem: str) -> Iterator[None]:
-    """Warn if the ``with`` block fails, and continue: models, metrics and predictions do not depend on its results.
+    """Warn if the ``with`` block fails, and continue; models, metrics and predictions do not depend on its results.
 
-    Errors that end a run in every stage still do, see `ends_run`.
-
-    Parameters
-    ----------
-    timeline : Timeline
-        Its innermost open stage gets the warning; log.jsonl also has the traceback.
-    problem : str
-        What a failure means for the user, such as "the report was not written".
+    `problem` says what is missing then, such as "the report was not written". See `ends_run` for other errors.
     """
     try:
         yield
@@ -42,14 +35,12 @@ def ends_run(error: Exception) -> bool:
 
 
 def note_failure(timeline: Timeline, problem: str, error: Exception) -> None:
-    """Add a warning about the failure of an optional part to the timeline."""
-    found = error if isinstance(error, GpupipeError) else translate(error) or error
-    if isinstance(found, GpupipeError) and found.exit_code != GpupipeError.exit_code:
-        texts = [found.what, found.where, found.fix]
-    else:
-        texts = [describe_error(error), OUR_BUG]
-    text = "; ".join(text for text in texts if text)
-    timeline.note_in_stage(f"{problem}: {text}", "warning", "".join(traceback.format_exception(error)))
+    """Add a warning to the innermost open stage; log.jsonl also has the traceback."""
+    found = error if isinstance(error, GpupipeError) else translate(error)
+    texts = [describe_error(error), OUR_BUG]
+    if found is not None and found.exit_code != GpupipeError.exit_code:
+        texts = [text for text in (found.what, found.where, found.fix) if text]
+    timeline.note_in_stage(f"{problem}: {'; '.join(texts)}", "warning", "".join(traceback.format_exception(error)))
 
 
 def describe_error(error: Exception) -> str:

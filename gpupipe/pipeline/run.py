@@ -213,6 +213,7 @@ class _Execution(JobBuilder, RunSteps):
         require_room(self._directory.path, n_rows * PREDICTED_BYTES, "predictions.parquet")
         self._split_record = record_split(job, folds)
         self._selection = make_selection(job, entries, folds)
+        self._selection.require_learnable()
         self._tracker.describe(job)
 
     def training_steps(self) -> Iterable[SelectionStep]:

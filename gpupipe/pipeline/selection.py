@@ -16,7 +16,7 @@ from gpupipe.config import ModelEntry
 from gpupipe.errors import LimitError
 from gpupipe.metrics.conformal import require_rows
 from gpupipe.pipeline.cross_validation import CrossValidatedCandidate, pool_predictions, score_selection
-from gpupipe.pipeline.decision import ONE_CLASS, Decision, has_rule
+from gpupipe.pipeline.decision import Decision, has_rule
 from gpupipe.pipeline.goal import Truth
 from gpupipe.pipeline.held_out_decisions import (
     decide_on,
@@ -61,9 +61,12 @@ class Selection(ABC):
     ----------
     best : ModelEntry
         The best candidate, set by the first evaluation; replaced if its latency exceeds the limit.
+    decision_rows : array of bool, shape (n_rows,), optional
+        The held-out rows that the decision is learned from.
     """
 
     best: ModelEntry
+    decision_rows: Array | None = None
     _ranked: list[LeaderboardEntry]
     _by_metric: list[LeaderboardEntry]
 
@@ -98,15 +101,11 @@ class Selection(ABC):
         """The rows that the exported model is trained on, bool, shape (n_rows,)."""
         return self.folds[0].train
 
-    @property
-    def decision_rows(self) -> Array | None:
-        """The held-out rows that the decision is learned from, bool, shape (n_rows,); None if nothing is learned."""
-        return None
-
-    def training_rows(self) -> dict[str, Array]:
-        """Return the rows of each training round, by the prefix of its stages."""
+    def require_learnable(self) -> None:
+        """Raise DataError if the rows of a training or of the decision cannot be learned from."""
         rounds = [step for step in self._steps() if isinstance(step, TrainingRound)]
-        return {step.label: self.masks(self.folds[step.fold])[step.rows] for step in rounds}
+        trained = {step.label: self.masks(self.folds[step.fold])[step.rows] for step in rounds}
+        require_learnable(self.job, self.entries, trained, self.decision_rows)
 
     def entries_of(self, step: TrainingRound) -> Sequence[ModelEntry]:
         """Return the candidates that a round trains."""
@@ -183,21 +182,11 @@ class Selection(ABC):
 
 
 def make_selection(job: Job, entries: Sequence[ModelEntry], folds: Sequence[Fold]) -> Selection:
-    """Return the selection for a job: by folds, by validation rows, or by the test rows alone.
-
-    Raises
-    ------
-    DataError
-        If some of the rows cannot be learned from, see `require_learnable`.
-    """
-    kind: type[Selection] = _HoldoutSelection
+    """Return the selection for a job: by folds, by validation rows, or by the test rows alone."""
     if len(folds) > 1:
-        kind = _CrossValidation
-    elif needs_validation(job.config, entries, job.y is not None):
-        kind = _ValidatedSelection
-    selection = kind(job, entries, folds)
-    require_learnable(job, entries, selection.training_rows(), selection.decision_rows)
-    return selection
+        return _CrossValidation(job, entries, folds)
+    has_validation = needs_validation(job.config, entries, job.y is not None)
+    return (_ValidatedSelection if has_validation else _HoldoutSelection)(job, entries, folds)
 
 
 class _HoldoutSelection(Selection):
@@ -245,13 +234,10 @@ class _ValidatedSelection(_HoldoutSelection):
         split, validation = job.config.split, job.config.evaluate.validation
         train, seed = folds[0].train, job.config.seed
         self._held = hold_out(split, train, validation, job.strata(train), job.groups, job.times, seed)
+        self.decision_rows = self._held.test
         if (level := job.config.evaluate.intervals) is not None:
             require_rows(level, int(self._held.test.sum()))
         self._decisions: dict[str, Decision] = {}
-
-    @property
-    def decision_rows(self) -> Array | None:
-        return self._held.test
 
     def masks(self, fold: Fold) -> dict[str, Array]:
         fit_mask, validation = self._held.train, self._held.test
@@ -335,6 +321,7 @@ class _CrossValidation(Selection):
         if (level := job.config.evaluate.intervals) is not None and job.y is not None:
             sizes = [int(fold.test.sum()) for fold in folds[: job.config.split.cv]]
             require_rows(level, sizes[0] if job.times is not None else sum(sizes) - max(sizes))
+        self.decision_rows = np.logical_or.reduce([fold.test for fold in folds])
         all_rows = np.ones(job.table.n_rows, bool)
         self._final = all_rows if job.times is None else final_training_rows(job.config.split, job.times)
 
@@ -344,11 +331,6 @@ class _CrossValidation(Selection):
     @property
     def champion_rows(self) -> Array:
         return self._final
-
-    @property
-    def decision_rows(self) -> Array | None:
-        tested: Array = np.logical_or.reduce([fold.test for fold in self.folds])
-        return tested
 
     def evaluate(self, step: Evaluation) -> None:
         job, folds = self.job, self.folds
@@ -369,8 +351,7 @@ class _CrossValidation(Selection):
             self._note_decision(stage)
             for i, decision in enumerate(self._tested[self.best.label].decisions, 1):
                 for note in decision.notes:
-                    if ONE_CLASS in note:
-                        stage.note(f"fold {i}: {note}", "warning")
+                    stage.note(f"fold {i}: {note}", "warning")
 
     def _choose(self, label: str) -> None:
         tested = self._tested[label]

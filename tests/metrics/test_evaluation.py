@@ -232,24 +232,6 @@ def test_a_probability_that_float32_rounded_above_1_is_1() -> None:
     assert evaluate("binary", np.array([0.0, 1.0]), guess, ["brier"], backend=HOST)["brier"] == 0.03125
 
 
-def test_a_metric_that_cannot_be_computed_is_nan_for_a_caller_that_handles_errors() -> None:
-    failed: dict[str, str] = {}
-
-    def note(names: str, error: Exception) -> None:
-        failed[names] = str(error).splitlines()[0]
-
-    y, guess = np.array([0.0, 1.0]), np.array([0.25, 0.5])
-    values = evaluate("binary", y, guess, ["accuracy", "cost"], backend=HOST, on_error=note)
-    assert values["accuracy"] == 1.0 and math.isnan(values["cost"])
-    values = evaluate("regression", y, np.full(2, np.inf), ["rmse", "mae"], backend=HOST, on_error=note)
-    assert all(map(math.isnan, values.values()))
-    assert failed == {
-        "cost": "the metric cost needs costs", "rmse, mae": "the model predicts values that are not finite",
-    }  # fmt: skip
-    with pytest.raises(ValueError, match="needs costs"):
-        evaluate("binary", y, guess, ["accuracy", "cost"], backend=HOST)
-
-
 def test_a_value_that_is_not_finite_is_refused() -> None:
     guess = np.array([0.5, np.nan])
     with pytest.raises(DataError, match="not finite"):

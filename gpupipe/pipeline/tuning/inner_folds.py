@@ -2,28 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TypeVar
-
 from gpupipe.errors import DataError
 from gpupipe.pipeline.goal import Goal, stratum_codes
 from gpupipe.random_streams import derive_seed
-from gpupipe.splits import RareClassError, Split, make_splits
+from gpupipe.splits import Fold, RareClassError, Split, make_splits
 from gpupipe.typing import Array
-
-Divided = TypeVar("Divided")
 
 
 def make_inner_folds(
-    split: Split,
-    n_folds: int,
-    y: Array,
-    groups: Array | None,
-    times: Array | None,
-    goal: Goal,
-    seed: int,
-    divide: Callable[..., Divided] = make_splits,
-) -> tuple[Divided, str]:
+    split: Split, n_folds: int, y: Array, groups: Array | None, times: Array | None, goal: Goal, seed: int
+) -> tuple[list[Fold], str]:
     """Return the folds of the training rows by the rules of `split`, and a note; "" without one.
 
     Parameters
@@ -35,8 +23,6 @@ def make_inner_folds(
     groups, times : array, shape (n_rows,), optional
     goal : Goal
     seed : int
-    divide : callable
-        `make_splits`, or `check_splits` for its errors without folds.
 
     Raises
     ------
@@ -47,11 +33,11 @@ def make_inner_folds(
     own_seed = derive_seed(seed if split.seed is None else split.seed, "folds of a search")
     codes = stratum_codes(goal, y, n_folds)
     try:
-        return divide(inner, len(y), codes, groups, times, own_seed), ""
+        return make_splits(inner, len(y), codes, groups, times, own_seed), ""
     except RareClassError as error:
         what = "a set of classes is rare" if goal.targets else error.named(goal.labels).what
         unstratified = inner.model_copy(update={"stratify": False})
-        folds = divide(unstratified, len(y), None, groups, times, own_seed)
+        folds = make_splits(unstratified, len(y), None, groups, times, own_seed)
         return folds, f"the folds of the search are not stratified: {what}"
     except DataError as error:
         raise DataError(error.what, where="models: tune.folds", fix="set tune: {folds: 2}, or add rows") from error
