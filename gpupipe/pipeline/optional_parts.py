@@ -11,7 +11,7 @@ from gpupipe.errors import DeviceError, GpupipeError, LimitError, StoppedError
 from gpupipe.pipeline.timeline import Timeline
 from gpupipe.system_errors import shortage, translate
 
-OUR_BUG = "unless code of yours raised it, this is a bug in gpupipe: report it with the traceback in log.jsonl"
+OUR_BUG = "this is a bug in gpupipe, or in a plug-in or your own code: log.jsonl has the traceback to report"
 
 
 @contextmanager

@@ -6,6 +6,7 @@ import errno
 import json
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -13,12 +14,17 @@ import pandas as pd
 import pytest
 
 import gpupipe as gp
+from gpupipe.backends import choose
 from gpupipe.errors import DataError, DeviceError, GpupipeError, LimitError, StoppedError
 from gpupipe.metrics import METRICS
+from gpupipe.models import Prediction
 from gpupipe.pipeline import held_out_table as table_module
 from gpupipe.pipeline import run as run_module
 from gpupipe.pipeline import run_report as report_module
 from gpupipe.pipeline.checkpoints.run_checkpoints import RESUMED
+from gpupipe.pipeline.decision import Decision
+from gpupipe.pipeline.goal import Goal, Truth
+from gpupipe.pipeline.job import Job
 from gpupipe.pipeline.optional_parts import OUR_BUG, optional_part
 from gpupipe.pipeline.timeline import Timeline
 
@@ -60,11 +66,9 @@ def test_each_part_that_fails_is_named_and_the_results_are_complete(
 ) -> None:
     for module, name in PARTS.values():
         monkeypatch.setattr(module, name, broken)
-    brier = METRICS.get("brier")
-    monkeypatch.setattr(
-        METRICS, "get", lambda name, get=METRICS.get: broken_metric if get(name) is brier else get(name)
-    )
-    broken_metric = type(brier)(broken, False, brier.tasks)
+    known, brier = METRICS.get, METRICS.get("brier")
+    failing = type(brier)(broken, False, brier.tasks)
+    monkeypatch.setattr(METRICS, "get", lambda name: failing if name == "brier" else known(name))
     run = train(evaluate={"metrics": ["roc_auc", "brier"], "intervals": 0.8}, report={"plots": False})
     text = f"ZeroDivisionError: float division by zero; {OUR_BUG}"
     expected = [f"{part}: {text}" for part in ("brier could not be computed", *PARTS)]
@@ -146,3 +150,14 @@ def test_stops_and_exhausted_resources_end_the_run(error: BaseException) -> None
     with pytest.raises(type(error)) as caught, optional_part(Timeline(), "the page was not drawn"):
         raise error
     assert caught.value is error
+
+
+def test_predictions_that_are_not_finite_have_no_metrics_and_one_warning() -> None:
+    config, y = SimpleNamespace(evaluate=SimpleNamespace(cost=None)), np.array([1.0, 2.0])
+    job = Job(config, choose("cpu"), Timeline(), None, y, Goal("regression", "y"), ("r2", "mae"))  # type: ignore[arg-type]
+    for _ in range(2):
+        values = job.score(Truth(y), Prediction("regression", value=np.array([1.0, np.inf])), Decision())
+        assert list(values) == ["r2", "mae"] and np.isnan(list(values.values())).all()
+    (note,) = job.timeline.all_notes()
+    assert note.text.startswith("r2, mae could not be computed: the model predicts values that are not finite")
+    assert job.failed_metrics == {"r2", "mae"}
