@@ -96,6 +96,8 @@ class ModelSettings(Settings):
         Whether the estimator takes NaN; otherwise the feature program imputes, with a note.
     takes_seed, takes_threads, takes_sample_weight : bool
         Whether the estimator has ``random_state``, an ``n_jobs`` that counts threads, and sample weights.
+    least_class_rows : int
+        Training rows that each class with rows must have.
     can_state_rounds : bool
         Whether the parameters of `with_rounds` determine the number of rounds, so that a configuration can state it.
     tuned : mapping of Task to mapping of str to value
@@ -108,6 +110,7 @@ class ModelSettings(Settings):
     takes_seed: ClassVar[bool] = True
     takes_threads: ClassVar[bool] = False
     takes_sample_weight: ClassVar[bool] = True
+    least_class_rows: ClassVar[int] = 1
     can_state_rounds: ClassVar[bool] = True
     tuned: ClassVar[Mapping[Task, Mapping[str, Any]]] = {}
 

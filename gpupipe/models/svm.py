@@ -27,6 +27,7 @@ class LinearSVC(ModelSettings):
     """
 
     tasks = CLASSIFICATION
+    least_class_rows = CALIBRATION_FOLDS
 
     penalty: Literal["l1", "l2"] = Field("l2", description="Norm of the penalty. l1 gives sparse coefficients.")
     loss: Literal["hinge", "squared_hinge"] = Field("squared_hinge", description="Loss of a row, by its margin.")

@@ -5,13 +5,15 @@
 ``preparation``     preparation of a job: table, target, folds, models
 ``job``             the job, and candidates trained on the same rows
 ``selection``       choice of the champion, by validation or folds;  ``leaderboard`` its ranking
+``selection_checks`` rows that cannot be learned from, found before the first training
 ``latency``         latency of single rows;  ``candidate_latency`` that of a candidate
 ``training``        features and models of one set of rows
 ``decision``        calibration and threshold;  ``held_out_decisions`` those learned from held-out rows
 ``model``           export, model card, loading and prediction of models
 ``parity``          outputs of some rows, recorded in training and compared wherever the model is loaded
 ``explanation``     importances and plots;  ``directions`` how predictions vary with a column
-``run_report``      the report of a run
+``optional_parts``  parts of a run whose failure is a warning
+``run_report``      the report of a run;  ``held_out_table`` its predictions
 ``imports``         imports of libraries, timed outside of the stages
 ``plan``            prediction of the stages and memory of a run
 ``data_check``      check of a configuration against a sample of its data

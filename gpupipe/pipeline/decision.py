@@ -40,7 +40,7 @@ class Decision:
     intervals : Conformal, optional
         Prediction intervals or sets, computed from the calibrated prediction.
     note : str
-        Why a calibration is not used, if one was fitted.
+        Why a calibration is not used or a threshold not learned, if it should be.
     targets : tuple of Decision
         With several targets, the decision of each; the other fields then have their defaults.
     """
@@ -163,6 +163,10 @@ def decide(
 
 def _decide_class(evaluate: Evaluate, task: Task, truth: Truth, prediction: Prediction, backend: Backend) -> Decision:
     decision = Decision()
+    if has_rule(evaluate, task) and not bool(backend.to_host((truth.y != truth.y[:1]).any())):
+        threshold = 0.5 if isinstance(evaluate.threshold, str) else evaluate.threshold
+        what = f"no calibration or threshold is learned: all {len(truth):,} held-out rows have the same class"
+        return Decision(threshold if task == "binary" else 0.5, note=what)
     if evaluate.calibrate != "none" and calibrates(evaluate, task):
         known = truth.mapped(backend.to_host)
         decision = _calibrated(backend.to_host(prediction.output), known, evaluate.calibrate)

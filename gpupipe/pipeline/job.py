@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, TypeVar
 
@@ -16,6 +16,7 @@ from gpupipe.backends.out_of_memory import FIX as OUT_OF_MEMORY_FIX
 from gpupipe.backends.out_of_memory import is_out_of_memory
 from gpupipe.backends.stage import Place
 from gpupipe.config import Config, ModelEntry
+from gpupipe.errors import DataError
 from gpupipe.features.history.derivation import Derivation
 from gpupipe.features.program.fitted import write_matrix
 from gpupipe.io.input_files import InputFiles
@@ -29,6 +30,7 @@ from gpupipe.pipeline.checkpoints.fold_models import FoldCheckpoints
 from gpupipe.pipeline.checkpoints.run_checkpoints import NO_CHECKPOINTS, RESUMED, RunCheckpoints
 from gpupipe.pipeline.decision import Decision
 from gpupipe.pipeline.goal import Goal, Truth, stratum_codes
+from gpupipe.pipeline.optional_parts import ends_run, note_failure
 from gpupipe.pipeline.rules import NO_RULES, RuleResults
 from gpupipe.pipeline.timeline import Stage, Timeline
 from gpupipe.pipeline.training import (
@@ -84,6 +86,8 @@ class Job:
         Checkpoints loaded with --resume, and saved for a run that resumes this one.
     files : InputFiles, optional
         The files of the table, from which identifiers are read again.
+    failed_metrics : set of str
+        Metrics that could not be computed, noted in the timeline.
     """
 
     config: Config
@@ -103,6 +107,7 @@ class Job:
     rules: RuleResults = NO_RULES
     checkpoints: RunCheckpoints = NO_CHECKPOINTS
     files: InputFiles | None = None
+    failed_metrics: set[str] = field(default_factory=set)
 
     def stage(self, name: str, where: Place | None = None) -> AbstractContextManager[Stage]:
         """Open a stage of the timeline; by default on the backend or on the workers, where the rows are."""
@@ -175,6 +180,7 @@ class Job:
         """Return the metrics of a prediction; the matrix of its rows is needed for metrics without a target.
 
         Those of several targets are the means, under the names of the metrics, and those of each: see `join_scores`.
+        A metric that cannot be computed is NaN, with a warning.
         """
         if self.goal.targets:
             assert truth is not None
@@ -191,7 +197,18 @@ class Job:
                 backend=backend,
             )  # fmt: skip
 
-        return self.measure(evaluate_on, truth, prediction)
+        try:
+            return self.measure(evaluate_on, truth, prediction)
+        except Exception as error:
+            if ends_run(error):
+                raise
+            if len(self.metrics) > 1 and not isinstance(error, DataError):  # a DataError is about the prediction
+                each = [replace(self, metrics=(name,)) for name in self.metrics]
+                return {k: v for job in each for k, v in job.score(truth, prediction, decision, X).items()}
+            if not self.failed_metrics.issuperset(self.metrics):
+                self.failed_metrics.update(self.metrics)
+                note_failure(self.timeline, f"{', '.join(self.metrics)} could not be computed", error)
+            return dict.fromkeys(self.metrics, float("nan"))
 
     def measure(
         self, work: Callable[[Backend, Truth | None, Prediction], Result], truth: Truth | None, prediction: Prediction

@@ -39,8 +39,9 @@ class JsonLog:
         self._write("info", "stage started", stage=stage.name, device=stage.device, reason=stage.reason)
 
     def noted(self, note: Note) -> None:
-        """Write the note."""
-        self._write(note.level, "note", stage=note.stage or None, message=note.text)
+        """Write the note, with the traceback of a failure."""
+        traceback = {"traceback": note.traceback} if note.traceback else {}
+        self._write(note.level, "note", stage=note.stage or None, message=note.text, **traceback)
 
     def ended(self, stage: Stage) -> None:
         """Write the rows, seconds and memory of the stage."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Iterable, Sequence
 from contextlib import AbstractContextManager, ExitStack
 from dataclasses import asdict, replace
@@ -9,7 +10,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import pyarrow as pa
 import pyarrow.parquet as pq
 
 from gpupipe.backends import Backend, choose
@@ -17,6 +17,7 @@ from gpupipe.backends.polling_thread import PollingThread
 from gpupipe.config import Config, ModelEntry, resolved_yaml
 from gpupipe.config.locations import locate_errors
 from gpupipe.config.redacted_output import redact_output
+from gpupipe.errors import GpupipeError
 from gpupipe.io.input_files import InputFiles
 from gpupipe.io.output_conflicts import require_no_conflict
 from gpupipe.metrics import ColumnImportance, undefined_notes
@@ -32,9 +33,10 @@ from gpupipe.pipeline.drift.training import collect_reference
 from gpupipe.pipeline.ensemble import require_one_process
 from gpupipe.pipeline.explain.champion import explain_champion
 from gpupipe.pipeline.explanation import ExplainedRows, ModelPlots, draw, measure_importances
-from gpupipe.pipeline.goal import Goal, Truth, output_of_target, unseen_labels
+from gpupipe.pipeline.goal import Goal, Truth, unseen_labels
 from gpupipe.pipeline.hardware_samples import sample_hardware
-from gpupipe.pipeline.identifiers import find_identifiers, read_identifiers
+from gpupipe.pipeline.held_out_table import held_out_table
+from gpupipe.pipeline.identifiers import find_identifiers
 from gpupipe.pipeline.imports import import_libraries, record_imports
 from gpupipe.pipeline.input_copies import list_inputs
 from gpupipe.pipeline.intervals import measure_coverage
@@ -51,7 +53,7 @@ from gpupipe.pipeline.log import JsonLog
 from gpupipe.pipeline.model.card.card import write_card
 from gpupipe.pipeline.model.card.split_record import SplitRecord, record_split
 from gpupipe.pipeline.model.export import export_model
-from gpupipe.pipeline.model.prediction_table import label_column, prediction_table
+from gpupipe.pipeline.optional_parts import describe_error, ends_run, note_failure, optional_part
 from gpupipe.pipeline.parity.rows import make_trial_rows
 from gpupipe.pipeline.preparation import JobBuilder, choose_entries, folds_of, require_tuning
 from gpupipe.pipeline.result import Run
@@ -59,7 +61,7 @@ from gpupipe.pipeline.run_inputs import run_inputs
 from gpupipe.pipeline.rundir import RunDirectory, default_run_directory
 from gpupipe.pipeline.selection import Selection, make_selection
 from gpupipe.pipeline.steps import Evaluation, LatencyMeasurement, RunSteps, SelectionStep, TrainingRound
-from gpupipe.pipeline.timeline import Listener, Timeline
+from gpupipe.pipeline.timeline import Listener, Stage, Timeline
 from gpupipe.pipeline.trackers.run_tracker import RunTracker
 from gpupipe.pipeline.training import TrainedModel
 from gpupipe.pipeline.tuning.tuned_yaml import NAME as TUNED_YAML
@@ -67,7 +69,6 @@ from gpupipe.pipeline.tuning.tuned_yaml import tuned_yaml
 from gpupipe.report.contributions import TargetContributions
 from gpupipe.report.intervals import IntervalCoverage
 from gpupipe.splits import Fold
-from gpupipe.tasks import CLASSIFICATION
 from gpupipe.typing import Array
 
 if TYPE_CHECKING:
@@ -179,9 +180,10 @@ class _Execution(JobBuilder, RunSteps):
         self._outcome: LeaderboardResult
         self._importances: list[ColumnImportance] = []
         self._contributions: list[TargetContributions] = []
-        self._plots = [ModelPlots()]
-        self._coverage: Sequence[IntervalCoverage | None] = (None,)
+        self._plots: list[ModelPlots]
+        self._coverage: Sequence[IntervalCoverage | None]
         self._tuned: Sequence[ModelEntry] = ()
+        self._export_error: Exception | None = None
 
     def split(self) -> None:
         job = self.build()
@@ -211,6 +213,7 @@ class _Execution(JobBuilder, RunSteps):
         require_room(self._directory.path, n_rows * PREDICTED_BYTES, "predictions.parquet")
         self._split_record = record_split(job, folds)
         self._selection = make_selection(job, entries, folds)
+        self._selection.require_learnable()
         self._tracker.describe(job)
 
     def training_steps(self) -> Iterable[SelectionStep]:
@@ -251,61 +254,98 @@ class _Execution(JobBuilder, RunSteps):
         self._champion_rows = self._selection.champion_rows
         self._outcome = outcome = replace(result, champion=result.champion.drop_unread_features())
         del self._selection  # with the matrices of the other candidates
-        for note in undefined_notes(job.goal.each[0].task, outcome.leaderboard[0].metrics):
+        self._plots, self._coverage = [ModelPlots() for _ in job.goal.each], [None for _ in job.goal.each]
+        metrics = outcome.leaderboard[0].metrics.items()
+        defined = {name: value for name, value in metrics if name.partition("[")[0] not in job.failed_metrics}
+        for note in undefined_notes(job.goal.each[0].task, defined):
             job.timeline.note(note, "warning")
         with job.stage("explain") as stage:
-            each = zip(job.goal.each, outcome.held_out.each, strict=True)
-            self._coverage = [measure_coverage(held_out, goal.task, job.backend) for goal, held_out in each]
-            for goal, coverage in zip(job.goal.each, self._coverage, strict=True):
-                if coverage is not None:
-                    stage.note(f"{goal.target}: {coverage}" if job.goal.targets else str(coverage))
-            explained = ExplainedRows.of(job, outcome)
-            self._importances = measure_importances(job, outcome, explained, stage)
+            explained = None
+            with self._optional("the coverage of intervals was not measured"):
+                each = zip(job.goal.each, outcome.held_out.each, strict=True)
+                self._coverage = [measure_coverage(held_out, goal.task, job.backend) for goal, held_out in each]
+                for goal, coverage in zip(job.goal.each, self._coverage, strict=True):
+                    if coverage is not None:
+                        stage.note(f"{goal.target}: {coverage}" if job.goal.targets else str(coverage))
+            with self._optional("the importances of columns were not measured"):
+                explained = ExplainedRows.of(job, outcome)
+                self._importances = measure_importances(job, outcome, explained, stage)
             if self.config.report.enabled:
-                self._contributions = explain_champion(job, outcome, explained, stage)
-                self._plots = draw(job, outcome)
+                with self._optional("the report has no contributions of columns"):
+                    self._contributions = explain_champion(job, outcome, explained)
+                with self._optional("the report has no plots of predictions"):
+                    self._plots = draw(job, outcome)
+
+    def _optional(self, problem: str) -> AbstractContextManager[None]:
+        return optional_part(self._job.timeline, problem)
 
     def export(self) -> None:
         job, outcome, folder = self._job, self._outcome, self._directory.path
         if any(isinstance(model, FittedSklearn) for model in outcome.champion.model.models):
             record_imports(job.timeline, ["skops.io"])
         with job.stage("export", job.backend.host_place) as stage:
-            best, trial = outcome.leaderboard[0], make_trial_rows(job, outcome.champion.features)
-            parity = export_model(
-                folder / "model", outcome.champion, job.goal, outcome.decision, job.config, best.metrics, trial,
-                job.backend, job.rules.served, job.table.schema, self._importances, job.metrics[0],
-                find_identifiers(job.config, job.files), collect_reference(job, outcome, self._champion_rows),
-            )  # fmt: skip
-            if parity is not None:
-                stage.note(f"reloaded on the CPU, the model gives the same output: {parity.summary}")
-            write_card(
-                folder / "model", job, outcome, self._split_record, self._importances, self._coverage, parity,
-            )  # fmt: skip
             with (folder / "predictions.parquet").open("wb") as file:  # Arrow itself opens only UTF-8 names
-                pq.write_table(_predictions_table(job, outcome), file)
-        (folder / "config.yaml").write_text(resolved_yaml(job.config), encoding="utf-8")
-        if self._tuned:
-            (folder / TUNED_YAML).write_text(job.config.origin.redactor.hide(tuned_yaml(self._tuned)), encoding="utf-8")
-        write_json(folder / "metrics.json", metrics_document(outcome, job.goal, self._coverage))
+                pq.write_table(held_out_table(job, outcome), file)
+            (folder / "config.yaml").write_text(resolved_yaml(job.config), encoding="utf-8")
+            if self._tuned:
+                text = job.config.origin.redactor.hide(tuned_yaml(self._tuned))
+                (folder / TUNED_YAML).write_text(text, encoding="utf-8")
+            try:
+                self._export_model(folder / "model", stage)
+            except Exception as error:
+                if ends_run(error):
+                    raise
+                # The run ends with this error, but keeps its results and, for --resume, its checkpoints.
+                self._export_error = error
+                note_failure(job.timeline, "the model was not exported", error)
+                shutil.rmtree(folder / "model", ignore_errors=True)
+
+    def _export_model(self, folder: Path, stage: Stage) -> None:
+        job, outcome, drift = self._job, self._outcome, None
+        best, trial = outcome.leaderboard[0], make_trial_rows(job, outcome.champion.features)
+        with self._optional("the model has no reference for `gpupipe drift`"):
+            drift = collect_reference(job, outcome, self._champion_rows)
+        parity = export_model(
+            folder, outcome.champion, job.goal, outcome.decision, job.config, best.metrics, trial, job.backend,
+            job.rules.served, job.table.schema, self._importances, job.metrics[0],
+            find_identifiers(job.config, job.files), drift,
+        )  # fmt: skip
+        if parity is not None:
+            stage.note(f"reloaded on the CPU, the model gives the same output: {parity.summary}")
+        with self._optional("the model card was not written"):
+            write_card(folder, job, outcome, self._split_record, self._importances, self._coverage, parity)
 
     def report(self) -> None:
         from gpupipe.pipeline.run_report import write_report  # here: it imports the plotting libraries
 
-        with self._job.stage("report", self._job.backend.host_place):
+        with self._job.stage("report", self._job.backend.host_place), self._optional("the report was not written"):
             write_report(
                 self._directory.path, self._job, self._outcome, self._importances, self._contributions,
                 self._plots, self._tuned, self._coverage,
             )  # fmt: skip
 
     def write_records(self) -> Run:
-        job, outcome = self._job, self._outcome
+        job, outcome, folder = self._job, self._outcome, self._directory.path
         document = metrics_document(outcome, job.goal, self._coverage)
+        failures = [note.text for note in job.timeline.all_notes() if note.traceback]
+        write_json(folder / "metrics.json", document | ({"failures": failures} if failures else {}))
         if self.config.track.libraries:
-            write_json(self._directory.path / "timeline.json", job.timeline.to_json())  # as far as it is uploaded
-            with job.timeline.postpone_stop(), job.stage("track", job.backend.host_place):
-                self._tracker.finish(job, outcome, document, self._directory.path)
-        write_json(self._directory.path / "timeline.json", job.timeline.to_json())
+            write_json(folder / "timeline.json", job.timeline.to_json())  # as far as it is uploaded
+            received = self._optional("trackers have not received all results")
+            with job.timeline.postpone_stop(), job.stage("track", job.backend.host_place), received:
+                self._tracker.finish(job, outcome, document, folder)
+        write_json(folder / "timeline.json", job.timeline.to_json())
+        if self._export_error is not None:
+            self._directory.is_kept = True
+            raise _without_model(self._export_error, self._directory.final) from self._export_error
         return Run(self._directory.final, self._job.config, job.goal, document, outcome.leaderboard, job.timeline)
+
+
+def _without_model(error: Exception, folder: Path) -> GpupipeError:
+    """Return the error of a run that has trained its models, but could not export the best one."""
+    found = error if isinstance(error, GpupipeError) else GpupipeError(describe_error(error), where="stage export")
+    found.advise(f"{folder} has the metrics and predictions; --resume repeats the export without training")
+    return found
 
 
 def _known(coverage: IntervalCoverage) -> dict[str, float]:
@@ -321,27 +361,6 @@ def _describe(folds: Sequence[Fold], n_rows: int) -> str:
     unused = n_rows - tested - int(folds[0].train.sum())
     parts = f"{int(folds[0].train.sum()):,} training rows, {tested:,} test rows"
     return f"{parts}, {unused:,} rows in neither" if unused else parts
-
-
-def _predictions_table(job: Job, outcome: LeaderboardResult) -> pa.Table:
-    """Return the predictions as a table: ``row``, the columns of ``source.id``, ``fold``, ``target``, predictions.
-
-    With several targets, the columns of each have its name: ``target_price``, ``prediction_price``. Each row is
-    predicted, calibrated and labelled by a model and a decision that were fitted without it.
-    """
-    assert job.row_ids is not None
-    held_out, goal = outcome.held_out, job.goal
-    rows = job.row_ids[held_out.rows]
-    columns = {"row": pa.array(rows, pa.int64()), **read_identifiers(job.config, rows, job.files)}
-    if held_out.folds is not None:
-        columns["fold"] = pa.array(held_out.folds)
-    for own, part in zip(goal.each, held_out.each, strict=True):
-        if part.truth is not None:
-            y, name = part.truth.y, output_of_target("target", own) if goal.targets else "target"
-            is_coded = own.task in CLASSIFICATION
-            columns[name] = label_column(own, y.astype(np.int64)) if is_coded else pa.array(y)
-    predicted = prediction_table(held_out.predicted.mapped(job.backend.to_host), goal, held_out.decision)
-    return pa.table(columns | dict(zip(predicted.column_names, predicted.columns, strict=True)))
 
 
 def metrics_document(

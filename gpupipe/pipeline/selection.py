@@ -29,6 +29,7 @@ from gpupipe.pipeline.job import Candidate, CandidateTraining, Job
 from gpupipe.pipeline.latency import Latency
 from gpupipe.pipeline.leaderboard import HeldOutPredictions, LeaderboardEntry, LeaderboardResult, rank
 from gpupipe.pipeline.searches import Searches
+from gpupipe.pipeline.selection_checks import require_learnable
 from gpupipe.pipeline.steps import (
     REFIT,
     Evaluation,
@@ -60,9 +61,12 @@ class Selection(ABC):
     ----------
     best : ModelEntry
         The best candidate, set by the first evaluation; replaced if its latency exceeds the limit.
+    decision_rows : array of bool, shape (n_rows,), optional
+        The held-out rows that the decision is learned from.
     """
 
     best: ModelEntry
+    decision_rows: Array | None = None
     _ranked: list[LeaderboardEntry]
     _by_metric: list[LeaderboardEntry]
 
@@ -96,6 +100,12 @@ class Selection(ABC):
     def champion_rows(self) -> Array:
         """The rows that the exported model is trained on, bool, shape (n_rows,)."""
         return self.folds[0].train
+
+    def require_learnable(self) -> None:
+        """Raise DataError if the rows of a training or of the decision cannot be learned from."""
+        rounds = [step for step in self._steps() if isinstance(step, TrainingRound)]
+        trained = {step.label: self.masks(self.folds[step.fold])[step.rows] for step in rounds}
+        require_learnable(self.job, self.entries, trained, self.decision_rows)
 
     def entries_of(self, step: TrainingRound) -> Sequence[ModelEntry]:
         """Return the candidates that a round trains."""
@@ -224,6 +234,7 @@ class _ValidatedSelection(_HoldoutSelection):
         split, validation = job.config.split, job.config.evaluate.validation
         train, seed = folds[0].train, job.config.seed
         self._held = hold_out(split, train, validation, job.strata(train), job.groups, job.times, seed)
+        self.decision_rows = self._held.test
         if (level := job.config.evaluate.intervals) is not None:
             require_rows(level, int(self._held.test.sum()))
         self._decisions: dict[str, Decision] = {}
@@ -310,6 +321,7 @@ class _CrossValidation(Selection):
         if (level := job.config.evaluate.intervals) is not None and job.y is not None:
             sizes = [int(fold.test.sum()) for fold in folds[: job.config.split.cv]]
             require_rows(level, sizes[0] if job.times is not None else sum(sizes) - max(sizes))
+        self.decision_rows = np.logical_or.reduce([fold.test for fold in folds])
         all_rows = np.ones(job.table.n_rows, bool)
         self._final = all_rows if job.times is None else final_training_rows(job.config.split, job.times)
 
@@ -337,6 +349,9 @@ class _CrossValidation(Selection):
                     stage.note("fold 1 has no earlier fold: it is evaluated uncalibrated, at a threshold of 0.5")
             self._choose(self._ranked[0].label)
             self._note_decision(stage)
+            for i, decision in enumerate(self._tested[self.best.label].decisions, 1):
+                for note in decision.notes:
+                    stage.note(f"fold {i}: {note}", "warning")
 
     def _choose(self, label: str) -> None:
         tested = self._tested[label]

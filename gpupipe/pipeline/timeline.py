@@ -36,11 +36,15 @@ Level = Literal["info", "warning", "error"]
 
 @dataclass(frozen=True)
 class Note:
-    """Note of a run; `stage` is the name of its stage, "" for a note that belongs to no stage."""
+    """Note of a run.
+
+    `stage` is the name of its stage, "" for a note that belongs to no stage; `traceback` is set for failed parts.
+    """
 
     text: str
     level: Level = "info"
     stage: str = ""
+    traceback: str = ""
 
 
 @dataclass(eq=False, repr=False)
@@ -119,9 +123,9 @@ class Stage:
         """Rows per wall second; None until both are known."""
         return self.rows / self.seconds if self.rows is not None and self.seconds > 0 else None
 
-    def note(self, text: str, level: Level = "info") -> None:
+    def note(self, text: str, level: Level = "info", traceback: str = "") -> None:
         """Add a note to the stage, and pass it to the listeners."""
-        note = Note(self._hide(text), level, self.name)
+        note = Note(self._hide(text), level, self.name, self._hide(traceback))
         self.notes.append(note)
         for listener in self._listeners:
             listener.noted(note)
@@ -335,9 +339,13 @@ class Timeline:
         finally:
             self._is_stop_postponed = False
 
-    def note(self, text: str, level: Level = "info") -> None:
+    def note_in_stage(self, text: str, level: Level = "info", traceback: str = "") -> None:
+        """Add a note to the innermost open stage, or to no stage if none is open."""
+        (self._open[-1] if self._open else self).note(text, level, traceback)
+
+    def note(self, text: str, level: Level = "info", traceback: str = "") -> None:
         """Add a note that belongs to no stage, and pass it to the listeners."""
-        note = Note(self._hide(text), level)
+        note = Note(self._hide(text), level, "", self._hide(traceback))
         self.notes.append(note)
         for listener in self.listeners:
             listener.noted(note)

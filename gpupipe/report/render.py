@@ -53,12 +53,13 @@ def render(data: ReportData, folder: Path, settings: Report | None = None) -> Pa
     """
     settings = settings or Report()
     plots = draw(data) if settings.plots else {}
+    html = page(data, plots, settings.title)  # before the first file: a report is complete or absent
     if plots:
         (folder / "plots").mkdir(exist_ok=True)
     for name, svg in plots.items():
         (folder / "plots" / f"{name}.svg").write_text(svg, encoding="utf-8")
     path = folder / "report.html"
-    path.write_text(page(data, plots, settings.title), encoding="utf-8")
+    path.write_text(html, encoding="utf-8")
     return path
 
 

@@ -6,7 +6,7 @@ from gpupipe.splits.fold import Fold
 from gpupipe.splits.folds import check_classes, check_splits, hold_out, make_splits
 from gpupipe.splits.settings import Predefined, Split
 from gpupipe.splits.time_folds import final_training_rows
-from gpupipe.table.holdout import RareClassError
+from gpupipe.table.holdout import RareClassError, merge_rare
 
 __all__ = [
     "Fold",
@@ -18,4 +18,5 @@ __all__ = [
     "final_training_rows",
     "hold_out",
     "make_splits",
+    "merge_rare",
 ]

@@ -9,7 +9,7 @@ from gpupipe.random_streams import derive_seed, make_generator
 from gpupipe.splits.fold import Fold
 from gpupipe.splits.settings import EXPANDING, Level, Predefined, Split
 from gpupipe.splits.time_folds import make_time_folds
-from gpupipe.table.holdout import RareClassError, count_of, held_out
+from gpupipe.table.holdout import RareClassError, count_of, held_out, merge_rare
 from gpupipe.typing import Array
 
 CHANGE = "change the share or the column, or add rows"
@@ -124,7 +124,7 @@ def hold_out(
     share : float
         Share of the training rows to hold out.
     y, groups, times : array, shape (n_rows,), optional
-        As for `make_splits`; `y` is ignored if there are groups or times.
+        As for `make_splits`; `y` is ignored if there are groups or times, and so is a class of a single row.
     seed : int
 
     Returns
@@ -147,7 +147,8 @@ def hold_out(
         chosen = inner.test
     else:
         generator = make_generator(seed, "validation rows")
-        chosen = held_out(len(rows), share, None if groups is not None else strata, groups, None, generator)
+        strata = None if groups is not None or strata is None else merge_rare(strata, 2)
+        chosen = held_out(len(rows), share, strata, groups, None, generator)
         fold.train[rows[~chosen]] = True
     fold.test[rows[chosen]] = True
     return fold.require_rows("evaluate.validation", CHANGE)

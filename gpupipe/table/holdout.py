@@ -75,6 +75,15 @@ def _at_random(n_rows: int, share: float, strata: Array | None, generator: np.ra
     return mask
 
 
+def merge_rare(classes: Array, least: int) -> Array:
+    """Return class codes in which classes of fewer than `least` rows are part of the most frequent class."""
+    import numpy as np
+
+    counts = np.bincount(classes)
+    merged: Array = np.where(counts < least, counts.argmax(), np.arange(len(counts)))[classes]
+    return merged
+
+
 def _adjust(mask: Array, members: Array, wanted: int, generator: np.random.Generator) -> None:
     """Add or remove random rows of `members` until `wanted` of them are in `mask`."""
     import numpy as np

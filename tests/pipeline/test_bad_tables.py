@@ -14,6 +14,7 @@ from gpupipe.errors import DataError, GpupipeError, SchemaError
 from gpupipe.pipeline.model.model import Model, load_model
 from gpupipe.pipeline.run import run_pipeline
 from gpupipe.pipeline.scoring.local import score
+from gpupipe.pipeline.timeline import Note, Stage
 
 N = 120
 CONFIG = """\
@@ -50,11 +51,52 @@ def written(folder: Path, table: pd.DataFrame, split: str = "{}", model: str = "
         (["rare", *"ab" * 59, "a"], "{}", "class 'rare' has a single row"),
         (["rare", *"ab" * 59, "a"], "{cv: 3}", "class 'rare' has 1 rows; 3 folds need at least 3"),
         (["a"] * 100 + ["b"] * 20, "{shuffle: false, stratify: false}", "training rows have the same class"),
+        (["a"] * 79 + ["b"] * 41, "{time: t, cv: 2}", r"fold 1 of 2: all 40 training rows have the same class \(a\)"),
+        (["a", "b"] * 4 + ["a"] * 112, "{time: t, window: 20 rows, cv: 2}", r"fold 1 of 2: all 20 .* same class \(a\)"),
     ],
 )
-def test_an_unlearnable_target_is_refused(tmp_path: Path, y: list[Any], split: str, says: str) -> None:
+def test_an_unlearnable_target_is_refused_before_training(tmp_path: Path, y: list[Any], split: str, says: str) -> None:
+    stages = refused_stages(written(tmp_path, frame(y=y, t=range(N)), split), tmp_path, says)
+    assert set(stages) <= {"read", "split"}
+
+
+@pytest.mark.parametrize(
+    ("y", "model", "evaluate", "says"),
+    [
+        (["c"] + ["a", "b"] * 59 + ["b"], "linear_svc", "{}", "needs 3 training rows of each class; class 'c' has 1"),
+        (["a", "b"] * 30 + ["a"] * 60, "gaussian_nb", "{calibrate: sigmoid}", r"all \d+ held-out rows have the same"),
+        (["a", "b"] * 30 + ["a"] * 60, "gaussian_nb", "{threshold: best_f1}", r"all \d+ held-out rows have the same"),
+        (range(N), "{ridge: {}, tune: {trials: 2, folds: 200}}", "{}", "too few for 200 folds"),
+    ],
+)  # fmt: skip
+def test_rows_that_an_option_cannot_learn_from_are_refused_before_training(
+    tmp_path: Path, y: Any, model: str, evaluate: str, says: str
+) -> None:
+    path = written(tmp_path, frame(y=list(y), t=range(N)), "{time: t}", model)
+    path.write_text(f"{path.read_text()}evaluate: {evaluate}\n")
+    assert set(refused_stages(path, tmp_path, says)) <= {"read", "split"}
+
+
+def refused_stages(path: Path, folder: Path, says: str) -> list[str]:
+    """Return the stages of a run that is refused."""
+    stages = StageNames()
     with pytest.raises(DataError, match=says):
-        run_pipeline(load_config(written(tmp_path, frame(y=y), split)), tmp_path / "run")
+        run_pipeline(load_config(path), folder / "run", [stages])
+    return stages.names
+
+
+class StageNames:
+    """Listener that lists the stages."""
+
+    def __init__(self) -> None:
+        self.names: list[str] = []
+
+    def started(self, stage: Stage) -> None:
+        self.names.append(stage.name)
+
+    def noted(self, note: Note) -> None: ...
+
+    def ended(self, stage: Stage) -> None: ...
 
 
 @pytest.mark.parametrize("kind", ["group", "time"])

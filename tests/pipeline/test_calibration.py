@@ -72,3 +72,17 @@ def test_sigmoid_for_several_classes_has_no_effect_and_warns(tmp_path: Path) -> 
     assert run.model.decision.calibration is None
     warnings = [note.text for note in run.timeline.all_notes("warning")]
     assert any("sigmoid has no effect; it is for two classes; for more, use temperature" in text for text in warnings)
+
+
+@pytest.mark.parametrize("evaluate", [{"calibrate": "sigmoid"}, {"threshold": "best_f1"}, {"calibrate": "temperature"}])
+def test_a_fold_that_follows_rows_of_one_class_is_evaluated_as_it_is(evaluate: dict[str, Any], tmp_path: Path) -> None:
+    rows = FRAME.head(400).assign(day=range(400))
+    rows["kind"] = np.where(rows["a"] > 0, "high", "low")
+    rows.loc[100:199, "kind"] = "low"  # all test rows of the first fold
+    settings: dict[str, Any] = {"split": {"time": "day", "cv": 3}, "evaluate": evaluate, "report": {"enabled": False}}
+    run = gp.Pipeline(rows, target="kind", models=["logistic_regression"], **settings).run(tmp_path / "run")
+    warnings = [note.text for note in run.timeline.all_notes("warning")]
+    assert "fold 2: no calibration or threshold is learned: all 100 held-out rows have the same class" in warnings
+    assert sum("same class" in text for text in warnings) == 1
+    second = run.predictions[run.predictions["fold"] == 2]
+    assert ((second["probability_low"] >= 0.5) == (second["prediction"] == "low")).all()

@@ -265,3 +265,18 @@ def test_any_name_in_a_table_and_any_message_in_a_list_is_text(name: str) -> Non
     middle = [text_of(token) for token in tokens if token.type == "inline"][1:-1]
     assert middle == ([message] if message else [])
     assert {child.type for token in tokens for child in token.children or []} <= {"text", "text_special"}
+
+
+@pytest.mark.parametrize("target", ["kind", ["kind", "size"]], ids=["one", "several"])
+def test_a_class_without_a_test_row_is_stated_and_costs_nothing(tmp_path: Path, target: Any) -> None:
+    x = np.random.default_rng(8).normal(size=150)
+    frame = pd.DataFrame(
+        {"x": x, "day": range(150), "kind": np.where(x > 0, "ash", "oak"), "size": np.where(x < 0, 1, 2)}
+    )
+    frame.loc[:20, "kind"] = "elm"  # in the earliest rows only
+    settings: dict[str, Any] = {"split": {"time": "day"}, "models": ["gaussian_nb"], "report": {"plots": False}}
+    run = gp.Pipeline(frame, target=target, **settings).run(tmp_path / "run")
+    of = " of `kind`" if isinstance(target, list) else ""
+    assert f"`elm`{of} (0 rows), " in card_of(run)
+    assert re.search(rf"`ash`{of} \(\d+ rows, ±\d+ percentage points\)", card_of(run))
+    assert "failures" not in run.document

@@ -24,6 +24,14 @@ def _one(split: dict[str, Any], n_rows: int, *data: Any, **more: Any) -> Any:
     return fold
 
 
+def test_a_class_of_one_training_row_does_not_stop_the_validation() -> None:
+    y = np.array([0, 1] * 20 + [2])
+    fold = hold_out(Split(), np.ones(41, bool), 0.25, y, None, None, 3)
+    counts = np.bincount(y[fold.test], minlength=3)
+    assert fold.test.sum() == 11
+    assert abs(counts[0] + counts[2] - counts[1]) <= 1  # it counts as a row of the most frequent class
+
+
 def _complete(fold: Any) -> bool:
     return bool((fold.train ^ fold.test).all())
 

@@ -50,6 +50,8 @@ class AtomicDirectory:
         The final path.
     path : Path
         Where to write in the ``with`` block; equals `final` after it.
+    is_kept : bool
+        Write the directory even if the ``with`` block raises; set in the block.
 
     Raises
     ------
@@ -62,6 +64,7 @@ class AtomicDirectory:
     def __init__(self, final: Path) -> None:
         self.final = Path(os.path.abspath(final))
         self.path = self.final
+        self.is_kept = False
         self._draft, self._lock = self.final, -1
 
     def __enter__(self) -> Self:
@@ -85,7 +88,7 @@ class AtomicDirectory:
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
         try:
-            if error is None:
+            if error is None or self.is_kept:
                 self._commit()
         finally:
             self._close()

@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from gpupipe.random_streams import derive_seed
-from gpupipe.splits import Fold, Split, make_splits
+from gpupipe.splits import Fold, Split, make_splits, merge_rare
 from gpupipe.typing import Array
 
 MOST_FOLDS, FEWER_FOLDS = 8, 5
@@ -94,15 +94,6 @@ def make_folds(
     DataError
         If all rows are in one group, or there are too few rows.
     """
-    strata = None if classes is None else _merge_rare(classes, n_folds)
+    strata = None if classes is None else merge_rare(classes, n_folds)
     seed = derive_seed(seed, "folds of an ensemble")
     return BaggingFolds(tuple(make_splits(Split(cv=n_folds), n_rows, strata, groups, seed=seed)))
-
-
-def _merge_rare(classes: Array, least: int) -> Array:
-    """Return class codes in which classes of fewer than `least` rows are part of the most frequent class."""
-    import numpy as np
-
-    counts = np.bincount(classes)
-    merged: Array = np.where(counts < least, counts.argmax(), np.arange(len(counts)))[classes]
-    return merged

@@ -8,6 +8,7 @@ from typing import Any, Literal
 
 import numpy as np
 
+from gpupipe.errors import DataError
 from gpupipe.features.program.fitted import write_matrix
 from gpupipe.models import Prediction
 from gpupipe.models.matrix import gather_rows
@@ -21,7 +22,6 @@ from gpupipe.pipeline.goal import Goal
 from gpupipe.pipeline.job import Job
 from gpupipe.pipeline.leaderboard import LeaderboardResult
 from gpupipe.pipeline.parity.rows import decoded_values, recorded_rows
-from gpupipe.pipeline.timeline import Stage
 from gpupipe.pipeline.training import TrainedModel
 from gpupipe.random_streams import make_generator
 from gpupipe.report.contributions import ExplainedColumn, TargetContributions
@@ -34,20 +34,16 @@ LIMIT_SECONDS = 1.0
 
 
 def explain_champion(
-    job: Job, outcome: LeaderboardResult, explained: ExplainedRows | None, stage: Stage
+    job: Job, outcome: LeaderboardResult, explained: ExplainedRows | None
 ) -> list[TargetContributions]:
     """Return the contributions to predictions of the exported model, for each target; none without predictions.
 
-    At most `MOST_ROWS` of the explained rows are used, as many as can be explained in about a second. A model that
-    cannot be explained gets a warning, and the run continues without contributions.
+    At most `MOST_ROWS` of the explained rows are used, as many as can be explained in about a second. A custom model
+    may fail for rows that are mixed from two others.
     """
     if explained is None or job.goal.task in UNEXPLAINED:
         return []
-    try:
-        return _ChampionRows(job, outcome, explained).contributions()
-    except Exception as error:  # a custom model may fail for rows that are mixed from two others
-        stage.note(f"the report has no contributions of columns: {type(error).__name__}: {error}", "warning")
-        return []
+    return _ChampionRows(job, outcome, explained).contributions()
 
 
 class _ChampionRows:
@@ -71,7 +67,7 @@ class _ChampionRows:
         found = self._explain(ModelExplainer(goal, shares, self._model, self._usable_background))
         values = found.values if found.values.ndim > 2 else found.values[:, :, None]
         if not np.isfinite(values).all():
-            raise ValueError("they are not finite")
+            raise DataError("they are not finite")
         chosen = self._drawn[: len(found)]
         columns = [explained_column(job, name, self._explained.rows[chosen]) for name in found.columns]
         predicted = self._outcome.decision.apply(self._model.predict(self._X[: len(found)]))

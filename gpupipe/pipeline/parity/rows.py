@@ -97,7 +97,7 @@ def make_trial_rows(job: Job, features: FittedFeatures) -> TrialRows:
         np.concatenate([origin, np.full(made, -1)]),
         np.concatenate([y.astype(np.float64), np.full((made, *y.shape[1:]), np.nan)]),
         # The costs are not stored in the model, which must not need the packages of metrics.
-        tuple(name for name in job.metrics if name != "cost" and METRICS.plugin(name) is None),
+        tuple(name for name in job.metrics if name not in {"cost", *job.failed_metrics} and not METRICS.plugin(name)),
     )
 
 

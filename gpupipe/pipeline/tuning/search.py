@@ -262,7 +262,7 @@ class _Search:
         """Return the metric of held-out rows; a threshold rule is applied to these rows."""
         backend = self.context.backend
         truth, prediction = truth.mapped(backend.to_device), prediction.mapped(backend.to_device)
-        uncalibrated = self.evaluation.model_copy(update={"calibrate": "none"})
+        uncalibrated = self.evaluation.model_copy(update={"calibrate": "none", "intervals": None})
         decision = decide(uncalibrated, task, truth, prediction, backend, self.context.quantiles)
         metric, costs = self.context.metric, self.evaluation.cost
         scores = evaluate(

@@ -135,7 +135,7 @@ def _rare_classes(facts: CardFacts) -> Iterator[str]:
     ]
     if rare:
         shown = [
-            f"{name} ({count(n, 'row')}{f', ±{98 / math.sqrt(n):.0f} percentage points' * (n > 1)})"
+            f"{name} ({count(n, 'row')}" + (f", ±{98 / math.sqrt(n):.0f} percentage points)" if n > 1 else ")")
             for n, name in sorted(rare, key=lambda each: each[0])
         ]
         what = f"Fewer than {FEW_ROWS} rows test these classes, so shares of their rows have a wide 95 % margin"
