@@ -25,6 +25,7 @@ from gpupipe.models.base import (
     constraint_list,
 )
 from gpupipe.models.boosting_rounds import BoosterProgress
+from gpupipe.models.contradictions import Contradiction
 from gpupipe.tasks import CLASSIFICATION, SUPERVISED, Task
 from gpupipe.typing import Matrix
 
@@ -82,6 +83,10 @@ class CatBoost(ModelSettings):
         "regression": _NUMBER,
         "quantile": {"iterations": 1000, "early_stopping_rounds": 300, "validation_fraction": 0.2},
     }
+    contradictions = (
+        Contradiction("bootstrap_type", (None, "Bayesian", "No"), "subsample", (None,), "MVS"),
+        Contradiction("bootstrap_type", (None, "Bernoulli", "MVS", "No"), "bagging_temperature", (None,), "Bayesian"),
+    )
     # Rounds after which a second training stops: `iterations` also determines the learning rate and how fast the
     # randomness of splits decreases.
     _n_rounds: int | None = PrivateAttr(None)
@@ -158,6 +163,14 @@ class CatBoost(ModelSettings):
                 where="models",
                 fix="pip install 'gpupipe[catboost]'",
             )
+        super().require_ready(task)
+
+    def thread_note(self, n_threads: int) -> str:
+        # CatBoost 1.2 compares sums of the loss after each of these steps, which it adds up by thread.
+        if (self.leaf_estimation_iterations or 1) == 1:
+            return ""
+        steps = f"leaf_estimation_iterations: {self.leaf_estimation_iterations}"
+        return f"trained on {n_threads} threads: with {steps}, the model of a large table depends on their number"
 
     def estimator_name(self, task: Task) -> str:
         return "CatBoostClassifier" if task in CLASSIFICATION else "CatBoostRegressor"

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from gpupipe.errors import ConfigError
 from gpupipe.models.base import (
@@ -28,6 +28,7 @@ from gpupipe.models.base import (
     constraint_list,
 )
 from gpupipe.models.boosting_rounds import BoosterProgress
+from gpupipe.models.contradictions import Contradiction
 from gpupipe.models.group_order import CUTOFF, order_by_group
 from gpupipe.tasks import CLASSIFICATION, SUPERVISED, Task
 from gpupipe.typing import Matrix
@@ -91,6 +92,15 @@ class LightGBM(ModelSettings):
         "quantile": _STOP | {"learning_rate": 0.05},
         "ranking": _STOP | {"learning_rate": 0.05},
     }
+    contradictions = (
+        Contradiction("data_sample_strategy", ("goss",), "subsample_freq", (0,), "bagging"),
+        Contradiction("data_sample_strategy", ("goss",), "subsample", (1.0,), "bagging"),
+        Contradiction("objective", ("quantile",), "alpha", lambda alpha: alpha < 1),
+        Contradiction("objective", ("regression_l1", "quantile", "mape"), "monotone_constraints", (None, {})),
+    )
+    smallest_targets: ClassVar[Mapping[str, tuple[str, float]]] = {
+        "poisson": (">=", 0.0), "gamma": (">", 0.0), "tweedie": (">=", 0.0),
+    }  # fmt: skip
 
     n_estimators: PositiveInt = Field(100, description="Maximum number of rounds; each adds one tree (one per class).")
     learning_rate: Positive = Field(0.1, description="Factor on the contribution of each tree.")
@@ -133,7 +143,7 @@ class LightGBM(ModelSettings):
     data_sample_strategy: Literal["bagging", "goss"] = Field(
         "bagging",
         description="Rows of each tree. bagging: drawn with subsample. goss: those with large gradients, and some of "
-        "the others.",
+        "the others; trained on one thread, because the rows that it draws depend on the number of threads.",
     )
     subsample: Fraction = Field(
         1.0, description="Fraction of the rows drawn for each tree; needs subsample_freq above 0."
@@ -198,6 +208,21 @@ class LightGBM(ModelSettings):
                 where="models",
                 fix="pip install 'gpupipe[lightgbm]'",
             )
+        super().require_ready(task)
+
+    def training_threads(self, n_threads: int) -> int:
+        return 1 if self.data_sample_strategy == "goss" else n_threads
+
+    def thread_note(self, n_threads: int) -> str:
+        is_limited = self.training_threads(n_threads) < n_threads
+        return "trained on one thread: the rows that goss draws depend on the number of threads" if is_limited else ""
+
+    @model_validator(mode="after")
+    def _draws_at_most_all_rows(self) -> Self:
+        if self.data_sample_strategy == "goss" and self.top_rate + self.other_rate > 1:
+            rates = f"{self.top_rate:g} and {self.other_rate:g}"
+            raise ValueError(f"top_rate and other_rate are {rates}; goss needs a sum of at most 1")
+        return self
 
     def estimator_name(self, task: Task) -> str:
         return "LGBMClassifier" if task in CLASSIFICATION else "LGBMRanker" if task == "ranking" else "LGBMRegressor"

@@ -96,6 +96,10 @@ class XGBoost(ModelSettings):
         "quantile": _XGB_STOP | {"learning_rate": 0.05, "min_child_weight": 20.0},
         "ranking": _XGB_STOP | {"learning_rate": 0.05},
     }
+    smallest_targets: ClassVar[Mapping[str, tuple[str, float]]] = {
+        "reg:gamma": (">", 0.0), "reg:tweedie": (">=", 0.0), "count:poisson": (">=", 0.0),
+        "reg:squaredlogerror": (">", -1.0),
+    }  # fmt: skip
 
     n_estimators: PositiveInt = Field(100, description="Maximum number of rounds; each adds one tree (one per class).")
     max_depth: NonNegativeInt = Field(6, description="Maximum depth of a tree, in levels. 0: no limit.")
