@@ -170,7 +170,7 @@ class CatBoost(ModelSettings):
         if (self.leaf_estimation_iterations or 1) == 1:
             return ""
         steps = f"leaf_estimation_iterations: {self.leaf_estimation_iterations}"
-        return f"trained on {n_threads} threads: with {steps}, the model of a large table depends on their number"
+        return f"with {steps}, the model of a large table depends on the number of threads, here {n_threads}"
 
     def estimator_name(self, task: Task) -> str:
         return "CatBoostClassifier" if task in CLASSIFICATION else "CatBoostRegressor"

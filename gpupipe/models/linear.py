@@ -77,10 +77,10 @@ class LogisticRegression(_Linear):
 
     tasks = CLASSIFICATION
     contradictions = (
+        Contradiction("dual", (True,), "l1_ratio", (0.0,), False),
         Contradiction("solver", L2_SOLVERS, "l1_ratio", (0.0,), "auto"),
         Contradiction("solver", ("liblinear",), "l1_ratio", (0.0, 1.0), "auto"),
         Contradiction("solver", ("auto", *L2_SOLVERS, "saga"), "dual", (False,), "liblinear"),
-        Contradiction("dual", (True,), "l1_ratio", (0.0,), False),
     )
 
     C: Positive = Field(

@@ -31,7 +31,7 @@ from gpupipe.models.target_scale import TargetScale, fit_on_scale
 from gpupipe.models.target_training import fit_targets
 from gpupipe.models.weights import row_weights, takes_no_weights
 from gpupipe.random_streams import derive_seed
-from gpupipe.tasks import CLASSIFICATION, Task
+from gpupipe.tasks import CLASSIFICATION, REGRESSION, Task
 from gpupipe.typing import Matrix
 
 if TYPE_CHECKING:
@@ -154,7 +154,7 @@ def prepare_rows(
         y, classes, sample_weight = _codes_and_weights(model, y, context, sample_weight)
     elif getattr(model, "class_weight", None) is not None:
         raise ConfigError(f"{name}: class_weight is for classification; the task is {task}", fix="remove class_weight")
-    model.require_targets_of_loss(y)
+    model.require_targets_of_loss(y if task in REGRESSION else None)
     return TrainingRows(X, y, sample_weight, classes)
 
 

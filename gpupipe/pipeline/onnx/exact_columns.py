@@ -56,11 +56,12 @@ class ExactColumn(NamedTuple):
         operand, image = (graph.select(each.matrix, [each.column], each.width) for each in (self.operand, self.image))
         return graph.where(graph.add("IsNaN", image), graph.constant(math.nan, np.float32), operand)
 
-    def of(self, x: HostArray) -> HostArray:
-        """Return the column for values of the operand, float32."""
+    def of(self, x: HostArray, fills: bool = True) -> HostArray:
+        """Return the column for values of the operand, float32; with NaN where FILL would fill, unless it `fills`."""
         with np.errstate(all="ignore"):
             for step in self.steps:
-                x = FUNCTIONS[step.op](x, step.params)
+                if fills or step.op != Opcode.FILL:
+                    x = FUNCTIONS[step.op](x, step.params)
         return x
 
     def limits(self, limits: HostArray) -> HostArray:
@@ -70,7 +71,7 @@ class ExactColumn(NamedTuple):
         while (low < high).any():
             middle = (low + high + 1) // 2
             x = _numbers(middle)
-            image = self.of(x)
+            image = self.of(x, fills=False)
             is_left = np.where(np.isnan(image), x < 0, image <= wanted)  # without an image: out of range on that side
             low, high = np.where(is_left, middle, low), np.where(is_left, high, middle - 1)
         found: HostArray = np.where(low < FIRST, -np.inf, _numbers(np.maximum(low, FIRST)).astype(np.float64))[place]
