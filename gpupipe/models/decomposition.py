@@ -22,9 +22,7 @@ class PCA(ModelSettings):
     tasks = frozenset({"embedding"})
     takes_sample_weight = False
     contradictions = (
-        Contradiction(
-            "svd_solver", ("arpack", "randomized"), "n_components", lambda n: n is None or n != "mle" and n >= 1, "auto"
-        ),
+        Contradiction("svd_solver", ("arpack", "randomized"), "n_components", lambda n: n != "mle" and (n or 1) >= 1),
     )
 
     n_components: PositiveInt | Share | Literal["mle"] | None = Field(

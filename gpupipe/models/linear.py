@@ -161,9 +161,7 @@ class Ridge(_LinearRegressor):
 
     contradictions = (
         Contradiction("solver", ("lbfgs",), "positive", (True,), "auto"),
-        Contradiction(
-            "solver", ("svd", "cholesky", "lsqr", "sparse_cg", "sag", "saga"), "positive", (False,), "auto"
-        ),
+        Contradiction("solver", ("svd", "cholesky", "lsqr", "sparse_cg", "sag", "saga"), "positive", (False,), "auto"),
     )
 
     alpha: NonNegative = Field(1.0, description="Strength of the L2 penalty; 0 is ordinary least squares.")

@@ -104,9 +104,9 @@ def with_values(settings: ModelSettings, values: Mapping[str, Any]) -> ModelSett
 def excludes(settings: ModelSettings, name: str) -> str:
     """Return the stated parameter, as text, that excludes other values of the parameter `name`; "" for none."""
     for each in settings.contradictions:
-        value = getattr(settings, each.field)
-        if each.other == name and each.field in settings.model_fields_set and value is not None:
-            if value in each.values and not callable(each.allowed):
+        if each.other == name and each.field in settings.model_fields_set and not callable(each.allowed):
+            value = getattr(settings, each.field)
+            if value is not None and value in each.values:
                 return f"{each.field}: {as_text(value)}"
     return ""
 

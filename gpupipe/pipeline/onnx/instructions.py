@@ -43,7 +43,7 @@ class RegisterColumn(NamedTuple):
 def write_program(
     graph: OnnxGraph, lowered: LoweredProgram, cells: Sequence[CellMatrix | None]
 ) -> tuple[str, dict[int, ExactColumn]]:
-    """Write a program without calls; return its feature matrix, float32, and its columns that trees split by an operand.
+    """Write a program without calls; return its matrix, float32, and its columns that trees split by an operand.
 
     Parameters
     ----------

@@ -106,4 +106,4 @@ def test_members_of_an_ensemble_split_by_operands_too(tmp_path: Path) -> None:
         evaluate={"importance": False},
     )  # fmt: skip
     model = gp.load_model(pipeline.run(tmp_path / "run", quiet=True).path, "cpu")
-    assert [each.moved for each in model.to_onnx(tmp_path / "model.onnx").comparisons][0] == 0
+    assert model.to_onnx(tmp_path / "model.onnx").comparisons[0].moved == 0
