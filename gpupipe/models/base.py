@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, NamedTuple, Self
 
 from pydantic import Field, model_validator
@@ -43,6 +44,27 @@ Constraints = Annotated[
         description="Feature name to the direction of its effect on the prediction: 1 increasing, -1 decreasing, 0 "
         "free. Features that are not named are free."
     ),
+]
+EarlyStoppingRounds = Annotated[
+    PositiveInt | None,
+    Field(
+        description="Stop after this many rounds without improvement on held-out rows, then train again on all rows "
+        "for the best number of rounds. null: never stop early. dart of LightGBM never does."
+    ),
+]
+ValidationFraction = Annotated[
+    Share,
+    Field(
+        description="Fraction of the training rows held out for early stopping: other groups, the latest rows, or "
+        "drawn at random, as split says. Not a parameter of the library."
+    ),
+]
+InteractionConstraints = Annotated[
+    list[list[str]] | None,
+    Field(description="Features that may occur together on a path of a tree, as lists of names. null: all."),
+]
+ScalePosWeight = Annotated[
+    Positive | None, Field(description="Factor on the weight of positive rows, for two classes. null: 1.")
 ]
 
 Invariance = Literal["none", "shift", "affine"]
@@ -101,6 +123,8 @@ class ModelSettings(Settings):
         Whether the parameters of `with_rounds` determine the number of rounds, so that a configuration can state it.
     tuned : mapping of Task to mapping of str to value
         Published values of parameters that do better on most tables than the defaults of the library.
+    extra : str
+        Name of the optional library that trains it, and of the extra that installs it.
     contradictions : tuple of Contradiction
         Values that exclude each other. A default gives way to a stated value; two stated values are an error.
     smallest_targets : mapping of str to (str, float)
@@ -115,6 +139,7 @@ class ModelSettings(Settings):
     takes_sample_weight: ClassVar[bool] = True
     can_state_rounds: ClassVar[bool] = True
     tuned: ClassVar[Mapping[Task, Mapping[str, Any]]] = {}
+    extra: ClassVar[str] = ""
     contradictions: ClassVar[tuple[Contradiction, ...]] = ()
     smallest_targets: ClassVar[Mapping[str, tuple[str, float]]] = {}
 
@@ -291,6 +316,12 @@ class ModelSettings(Settings):
 
     def require_ready(self, task: Task) -> None:
         """Raise ConfigError if the model cannot be trained or exported, as far as that is known without data."""
+        if self.extra and find_spec(self.extra) is None:
+            raise ConfigError(
+                f"{type(self).__name__} needs the library {self.extra}, which is not installed",
+                where="models",
+                fix=f"pip install 'gpupipe[{self.extra}]'",
+            )
         self.estimator_params(task)
 
     def modules(self, task: Task, backend: Backend) -> tuple[str, ...]:

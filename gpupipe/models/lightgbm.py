@@ -4,25 +4,26 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from importlib.util import find_spec
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import Field, model_validator
 
-from gpupipe.errors import ConfigError
 from gpupipe.models.base import (
     MODELS,
     BestRound,
     ClassWeight,
     Constraints,
+    EarlyStoppingRounds,
     Fraction,
+    InteractionConstraints,
     Invariance,
     ModelSettings,
     NonNegative,
     NonNegativeInt,
     Positive,
     PositiveInt,
-    Share,
+    ScalePosWeight,
+    ValidationFraction,
     choose_for_task,
     column_index,
     constraint_list,
@@ -85,6 +86,7 @@ class LightGBM(ModelSettings):
     view = "codes"
     accepts_missing = True
     takes_threads = True
+    extra = "lightgbm"
     tuned: ClassVar[Mapping[Task, Mapping[str, Any]]] = {
         "binary": _CLASS,
         "multiclass": _CLASS,
@@ -179,36 +181,15 @@ class LightGBM(ModelSettings):
     min_data_per_group: PositiveInt = Field(100, description="Minimum number of rows of a group of categories.")
     cat_smooth: NonNegative = Field(10.0, description="Smoothing of the statistics of categories with few rows.")
     cat_l2: NonNegative = Field(10.0, description="Strength of the L2 penalty in splits by categories.")
-    scale_pos_weight: Positive | None = Field(
-        None, description="Factor on the weight of positive rows, for two classes. null: 1."
-    )
+    scale_pos_weight: ScalePosWeight = None
     monotone_constraints: Constraints = None
-    interaction_constraints: list[list[str]] | None = Field(
-        None, description="Features that may occur together on a path of a tree, as lists of names. null: all."
-    )
+    interaction_constraints: InteractionConstraints = None
     eval_metric: str | None = Field(
         None, description="LightGBM metric for early stopping. null: that of the objective."
     )
-    early_stopping_rounds: PositiveInt | None = Field(
-        None,
-        description="Stop after this many rounds without improvement on held-out rows, then train again on all rows "
-        "for the best number of rounds. null: never stop early; dart never does.",
-    )
-    validation_fraction: Share = Field(
-        0.1,
-        description="Fraction of the training rows held out for early stopping: other groups, the latest rows, or "
-        "drawn at random, as split says. Not a parameter of LightGBM.",
-    )
+    early_stopping_rounds: EarlyStoppingRounds = None
+    validation_fraction: ValidationFraction = 0.1
     class_weight: ClassWeight = None
-
-    def require_ready(self, task: Task) -> None:
-        if find_spec("lightgbm") is None:
-            raise ConfigError(
-                "LightGBM needs the library lightgbm, which is not installed",
-                where="models",
-                fix="pip install 'gpupipe[lightgbm]'",
-            )
-        super().require_ready(task)
 
     def training_threads(self, n_threads: int) -> int:
         return 1 if self.data_sample_strategy == "goss" else n_threads
