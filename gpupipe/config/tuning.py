@@ -16,6 +16,7 @@ from gpupipe.models.published_spaces import SPACES
 from gpupipe.models.search_space import (
     SearchDimension,
     SearchRange,
+    excludes,
     searched_values,
     with_values,
 )
@@ -59,10 +60,17 @@ def read_tune(value: Any) -> Any:
 
 
 def with_space(name: str, params: ModelSettings, tune: Tune) -> Tune:
-    """Return `tune` with its search space: by default the published parameters that the entry does not state."""
+    """Return `tune` with its search space: by default the published parameters that the entry does not state.
+
+    Without those that a stated parameter excludes, such as ``subsample`` next to ``bootstrap_type: Bayesian``.
+    """
     if tune.space is not None:
         return tune
-    space = {key: value for key, value in SPACES.get(name, {}).items() if key not in params.model_fields_set}
+    space = {
+        key: value
+        for key, value in SPACES.get(name, {}).items()
+        if key not in params.model_fields_set and not excludes(params, key)
+    }
     return tune.model_copy(update={"space": space})
 
 
@@ -90,6 +98,9 @@ def _dimension_errors(params: ModelSettings, key: str, searched: Any) -> Iterato
     if key not in known and not isinstance(params, Estimator):
         hint = did_you_mean(key, known) or f"its parameters are {', '.join(known)}"
         yield _error(at, key, f"unknown parameter; {hint}")
+        return
+    if stated := excludes(params, key):
+        yield _error(at, key, f"{stated} excludes other values of {key}; remove one of them")
         return
     is_range = isinstance(searched, SearchRange)
     if is_range and searched.relative_to is not None:

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, NamedTuple, Self
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from gpupipe.entry_points import MODELS as PLUGINS
 from gpupipe.entry_points import InstalledPlugin
-from gpupipe.errors import ConfigError, did_you_mean
+from gpupipe.errors import ConfigError, DataError, did_you_mean
+from gpupipe.models.contradictions import Contradiction, settle
 from gpupipe.models.weights import code_of_label
 from gpupipe.registry import Registry
 from gpupipe.settings import Settings
@@ -42,6 +44,27 @@ Constraints = Annotated[
         description="Feature name to the direction of its effect on the prediction: 1 increasing, -1 decreasing, 0 "
         "free. Features that are not named are free."
     ),
+]
+EarlyStoppingRounds = Annotated[
+    PositiveInt | None,
+    Field(
+        description="Stop after this many rounds without improvement on held-out rows, then train again on all rows "
+        "for the best number of rounds. null: never stop early. dart of LightGBM never does."
+    ),
+]
+ValidationFraction = Annotated[
+    Share,
+    Field(
+        description="Fraction of the training rows held out for early stopping: other groups, the latest rows, or "
+        "drawn at random, as split says. Not a parameter of the library."
+    ),
+]
+InteractionConstraints = Annotated[
+    list[list[str]] | None,
+    Field(description="Features that may occur together on a path of a tree, as lists of names. null: all."),
+]
+ScalePosWeight = Annotated[
+    Positive | None, Field(description="Factor on the weight of positive rows, for two classes. null: 1.")
 ]
 
 Invariance = Literal["none", "shift", "affine"]
@@ -102,6 +125,12 @@ class ModelSettings(Settings):
         Whether the parameters of `with_rounds` determine the number of rounds, so that a configuration can state it.
     tuned : mapping of Task to mapping of str to value
         Published values of parameters that do better on most tables than the defaults of the library.
+    extra : str
+        Name of the optional library that trains it, and of the extra that installs it.
+    contradictions : tuple of Contradiction
+        Values that exclude each other. A default gives way to a stated value; two stated values are an error.
+    smallest_targets : mapping of str to (str, float)
+        A loss to the comparison, ``">"`` or ``">="``, and the number that its targets must satisfy.
     """
 
     tasks: ClassVar[frozenset[Task]]
@@ -113,6 +142,9 @@ class ModelSettings(Settings):
     least_class_rows: ClassVar[int] = 1
     can_state_rounds: ClassVar[bool] = True
     tuned: ClassVar[Mapping[Task, Mapping[str, Any]]] = {}
+    extra: ClassVar[str] = ""
+    contradictions: ClassVar[tuple[Contradiction, ...]] = ()
+    smallest_targets: ClassVar[Mapping[str, tuple[str, float]]] = {}
 
     defaults: Literal["tuned", "library"] = Field(
         "tuned",
@@ -125,10 +157,16 @@ class ModelSettings(Settings):
         def __init__(self, **params: Any) -> None:
             """Accept the fields of any model by name."""
 
+    @model_validator(mode="after")
+    def _has_no_contradictions(self) -> Self:
+        self._settled({})
+        return self
+
     def for_task(self, task: Task) -> Self:
         """Return the settings with the tuned values of parameters that were not stated.
 
-        With ``defaults: library``, or for a task without tuned values, the settings themselves.
+        With ``defaults: library``, or for a task without tuned values, the settings themselves. A default that
+        contradicts a stated value gives way in both cases.
 
         Examples
         --------
@@ -137,10 +175,29 @@ class ModelSettings(Settings):
         >>> filled.max_depth, filled.n_estimators, XGBoost(defaults="library").for_task("binary").n_estimators
         (4, 1000, 100)
         """
-        if self.defaults == "library":
-            return self
-        given = {name: value for name, value in self.tuned.get(task, {}).items() if name not in self.model_fields_set}
-        return self.model_copy(update=given) if given else self
+        values, _ = self._settled(self._tuned(task))
+        stated = self.model_fields_set
+        changed = {name: value for name, value in values.items() if name not in stated or value != getattr(self, name)}
+        return self.model_copy(update=changed) if changed else self
+
+    def default_notes(self, task: Task) -> list[str]:
+        """Return a note for each default that gives way to a stated value."""
+        return self._settled(self._tuned(task))[1]
+
+    def _tuned(self, task: Task) -> Mapping[str, Any]:
+        return {} if self.defaults == "library" else self.tuned.get(task, {})
+
+    def _settled(self, tuned: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:
+        """Return the values of stated and tuned parameters, and of defaults that gave way, with a note for each."""
+        given = {name: getattr(self, name) for name in self.model_fields_set}
+        filled = {**tuned, **given}
+        if not self.contradictions:
+            return filled, []
+        library = {name: field.default for name, field in type(self).model_fields.items()}
+        # null leaves the choice to the library, like a parameter that is not stated.
+        stated = [name for name, value in given.items() if value is not None]
+        found, notes = settle({**library, **filled}, stated, library, self.contradictions)
+        return {name: found[name] for name in found if name in filled or found[name] != library[name]}, notes
 
     def require_task(self, task: Task) -> None:
         """Raise ConfigError if the model cannot learn the task."""
@@ -168,6 +225,21 @@ class ModelSettings(Settings):
                 "together, and the classes of each would weigh the rows differently",
                 fix="remove class_weight",
             )
+
+    def require_targets_of_loss(self, y: Array | None) -> None:
+        """Raise DataError if the loss is not defined for a target."""
+        for field in ("loss", "objective", "criterion"):
+            loss = getattr(self, field, None)
+            if y is None or loss not in self.smallest_targets:
+                continue
+            comparison, limit = self.smallest_targets[loss]
+            if (outside := y <= limit if comparison == ">" else y < limit).any():
+                raise DataError(
+                    f"{field}: {loss} needs targets {comparison} {limit:g}; {int(outside.sum()):,} of {len(y):,} "
+                    f"training rows have others, down to {y.min():g}",
+                    where=f"models: {MODELS.name_of(type(self))}.{field}",
+                    fix="choose another loss, or drop these rows with source.where",
+                )
 
     def for_target(self, target: TargetSpec) -> Self:
         """Return the settings of a separate model of one of several targets: of class weights, those of its labels."""
@@ -237,8 +309,23 @@ class ModelSettings(Settings):
         """Return the number of BLAS threads for the training of this model."""
         return n_threads
 
+    def training_threads(self, n_threads: int) -> int:
+        """Return the number of threads of the library that trains this model."""
+        return n_threads
+
+    def thread_note(self, n_threads: int) -> str:
+        """Return a note if the trained model depends on the number of threads, or is trained on one for that reason."""
+        return ""
+
     def require_ready(self, task: Task) -> None:
         """Raise ConfigError if the model cannot be trained or exported, as far as that is known without data."""
+        if self.extra and find_spec(self.extra) is None:
+            raise ConfigError(
+                f"{type(self).__name__} needs the library {self.extra}, which is not installed",
+                where="models",
+                fix=f"pip install 'gpupipe[{self.extra}]'",
+            )
+        self.estimator_params(task)
 
     def modules(self, task: Task, backend: Backend) -> tuple[str, ...]:
         """Return the modules that training and predicting import."""

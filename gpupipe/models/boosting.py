@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import Field
 
+from gpupipe.errors import ConfigError
 from gpupipe.models.base import (
     MODELS,
     BestRound,
@@ -73,6 +74,7 @@ class HistGradientBoosting(ModelSettings):
     view = "codes"
     accepts_missing = True
     tuned: ClassVar[Mapping[Task, Mapping[str, Any]]] = {task: _HGB for task in SUPERVISED}
+    smallest_targets: ClassVar[Mapping[str, tuple[str, float]]] = {"poisson": (">=", 0.0), "gamma": (">", 0.0)}
 
     loss: Literal["auto", "log_loss", "squared_error", "absolute_error", "gamma", "poisson", "quantile"] = Field(
         "auto",
@@ -127,6 +129,12 @@ class HistGradientBoosting(ModelSettings):
         params["loss"] = choose_for_task("hist_gradient_boosting", "loss", self.loss, LOSSES, task)
         if task in CLASSIFICATION:
             params.pop("quantile")
+        elif task == "regression" and params["loss"] == "quantile" and self.quantile is None:
+            raise ConfigError(
+                "the loss quantile has no default level: quantile is missing",
+                where="models: hist_gradient_boosting.quantile",
+                fix="set quantile, such as quantile: 0.9, or list several levels in source.quantiles",
+            )
         return params
 
     def target_invariance(self, task: Task) -> Invariance:

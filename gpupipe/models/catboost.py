@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from importlib.util import find_spec
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import Field, PrivateAttr
 
-from gpupipe.errors import ConfigError
 from gpupipe.models.base import (
     MODELS,
     BestRound,
     ClassWeight,
     Constraints,
+    EarlyStoppingRounds,
     Fraction,
     Invariance,
     ModelSettings,
@@ -21,10 +20,12 @@ from gpupipe.models.base import (
     Positive,
     PositiveInt,
     Share,
+    ValidationFraction,
     choose_for_task,
     constraint_list,
 )
 from gpupipe.models.boosting_rounds import BoosterProgress
+from gpupipe.models.contradictions import Contradiction
 from gpupipe.tasks import CLASSIFICATION, SUPERVISED, Task
 from gpupipe.typing import Matrix
 
@@ -75,6 +76,7 @@ class CatBoost(ModelSettings):
     view = "codes"
     accepts_missing = True
     takes_threads = True
+    extra = "catboost"
     can_state_rounds = False
     tuned: ClassVar[Mapping[Task, Mapping[str, Any]]] = {
         "binary": _CLASS,
@@ -82,6 +84,10 @@ class CatBoost(ModelSettings):
         "regression": _NUMBER,
         "quantile": {"iterations": 1000, "early_stopping_rounds": 300, "validation_fraction": 0.2},
     }
+    contradictions = (
+        Contradiction("bootstrap_type", (None, "Bayesian", "No"), "subsample", (None,), "MVS"),
+        Contradiction("bootstrap_type", (None, "Bernoulli", "MVS", "No"), "bagging_temperature", (None,), "Bayesian"),
+    )
     # Rounds after which a second training stops: `iterations` also determines the learning rate and how fast the
     # randomness of splits decreases.
     _n_rounds: int | None = PrivateAttr(None)
@@ -139,25 +145,16 @@ class CatBoost(ModelSettings):
     )
     monotone_constraints: Constraints = None
     eval_metric: str | None = Field(None, description="CatBoost metric for early stopping. null: the loss.")
-    early_stopping_rounds: PositiveInt | None = Field(
-        None,
-        description="Stop after this many rounds without improvement on held-out rows, then train again on all rows "
-        "for the best number of rounds. null: never stop early.",
-    )
-    validation_fraction: Share = Field(
-        0.1,
-        description="Fraction of the training rows held out for early stopping: other groups, the latest rows, or "
-        "drawn at random, as split says. Not a parameter of CatBoost.",
-    )
+    early_stopping_rounds: EarlyStoppingRounds = None
+    validation_fraction: ValidationFraction = 0.1
     class_weight: ClassWeight = None
 
-    def require_ready(self, task: Task) -> None:
-        if find_spec("catboost") is None:
-            raise ConfigError(
-                "CatBoost needs the library catboost, which is not installed",
-                where="models",
-                fix="pip install 'gpupipe[catboost]'",
-            )
+    def thread_note(self, n_threads: int) -> str:
+        # CatBoost 1.2 compares sums of the loss after each of these steps, which it adds up by thread.
+        if (self.leaf_estimation_iterations or 1) == 1:
+            return ""
+        steps = f"leaf_estimation_iterations: {self.leaf_estimation_iterations}"
+        return f"with {steps}, the model of a large table depends on the number of threads, here {n_threads}"
 
     def estimator_name(self, task: Task) -> str:
         return "CatBoostClassifier" if task in CLASSIFICATION else "CatBoostRegressor"

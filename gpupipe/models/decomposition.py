@@ -7,6 +7,7 @@ from typing import Literal
 from pydantic import Field
 
 from gpupipe.models.base import MODELS, ModelSettings, NonNegative, NonNegativeInt, PositiveInt, Share
+from gpupipe.models.contradictions import Contradiction
 from gpupipe.tasks import Task
 
 
@@ -20,6 +21,9 @@ class PCA(ModelSettings):
 
     tasks = frozenset({"embedding"})
     takes_sample_weight = False
+    contradictions = (
+        Contradiction("svd_solver", ("arpack", "randomized"), "n_components", lambda n: n != "mle" and (n or 1) >= 1),
+    )
 
     n_components: PositiveInt | Share | Literal["mle"] | None = Field(
         None,

@@ -22,6 +22,7 @@ from gpupipe.models.base import (
     choose_for_task,
     constraint_list,
 )
+from gpupipe.models.contradictions import Contradiction
 from gpupipe.models.progress import ProgressReport, ShowProgress
 from gpupipe.tasks import CLASSIFICATION, REGRESSION, Task
 from gpupipe.typing import Matrix
@@ -60,6 +61,8 @@ class RandomForest(ModelSettings):
     tuned: ClassVar[Mapping[Task, Mapping[str, Any]]] = {
         task: {"n_estimators": 300, "max_leaf_nodes": 15_000} for task in CLASSIFICATION | REGRESSION
     }
+    contradictions = (Contradiction("bootstrap", (False,), "max_samples", (None,), True),)
+    smallest_targets: ClassVar[Mapping[str, tuple[str, float]]] = {"poisson": (">=", 0.0)}
 
     n_estimators: PositiveInt = Field(100, description="Number of trees.")
     criterion: Literal["auto", "gini", "entropy", "log_loss", "squared_error", "absolute_error", "poisson"] = Field(

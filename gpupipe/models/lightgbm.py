@@ -4,30 +4,32 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from importlib.util import find_spec
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
-from gpupipe.errors import ConfigError
 from gpupipe.models.base import (
     MODELS,
     BestRound,
     ClassWeight,
     Constraints,
+    EarlyStoppingRounds,
     Fraction,
+    InteractionConstraints,
     Invariance,
     ModelSettings,
     NonNegative,
     NonNegativeInt,
     Positive,
     PositiveInt,
-    Share,
+    ScalePosWeight,
+    ValidationFraction,
     choose_for_task,
     column_index,
     constraint_list,
 )
 from gpupipe.models.boosting_rounds import BoosterProgress
+from gpupipe.models.contradictions import Contradiction
 from gpupipe.models.group_order import CUTOFF, order_by_group
 from gpupipe.tasks import CLASSIFICATION, SUPERVISED, Task
 from gpupipe.typing import Matrix
@@ -84,6 +86,7 @@ class LightGBM(ModelSettings):
     view = "codes"
     accepts_missing = True
     takes_threads = True
+    extra = "lightgbm"
     tuned: ClassVar[Mapping[Task, Mapping[str, Any]]] = {
         "binary": _CLASS,
         "multiclass": _CLASS,
@@ -91,6 +94,15 @@ class LightGBM(ModelSettings):
         "quantile": _STOP | {"learning_rate": 0.05},
         "ranking": _STOP | {"learning_rate": 0.05},
     }
+    contradictions = (
+        Contradiction("data_sample_strategy", ("goss",), "subsample_freq", (0,), "bagging"),
+        Contradiction("data_sample_strategy", ("goss",), "subsample", (1.0,), "bagging"),
+        Contradiction("objective", ("quantile",), "alpha", lambda alpha: alpha < 1),
+        Contradiction("objective", ("regression_l1", "quantile", "mape"), "monotone_constraints", (None, {})),
+    )
+    smallest_targets: ClassVar[Mapping[str, tuple[str, float]]] = {
+        "poisson": (">=", 0.0), "gamma": (">", 0.0), "tweedie": (">=", 0.0),
+    }  # fmt: skip
 
     n_estimators: PositiveInt = Field(100, description="Maximum number of rounds; each adds one tree (one per class).")
     learning_rate: Positive = Field(0.1, description="Factor on the contribution of each tree.")
@@ -133,7 +145,7 @@ class LightGBM(ModelSettings):
     data_sample_strategy: Literal["bagging", "goss"] = Field(
         "bagging",
         description="Rows of each tree. bagging: drawn with subsample. goss: those with large gradients, and some of "
-        "the others.",
+        "the others; trained on one thread, because the rows that it draws depend on the number of threads.",
     )
     subsample: Fraction = Field(
         1.0, description="Fraction of the rows drawn for each tree; needs subsample_freq above 0."
@@ -169,35 +181,29 @@ class LightGBM(ModelSettings):
     min_data_per_group: PositiveInt = Field(100, description="Minimum number of rows of a group of categories.")
     cat_smooth: NonNegative = Field(10.0, description="Smoothing of the statistics of categories with few rows.")
     cat_l2: NonNegative = Field(10.0, description="Strength of the L2 penalty in splits by categories.")
-    scale_pos_weight: Positive | None = Field(
-        None, description="Factor on the weight of positive rows, for two classes. null: 1."
-    )
+    scale_pos_weight: ScalePosWeight = None
     monotone_constraints: Constraints = None
-    interaction_constraints: list[list[str]] | None = Field(
-        None, description="Features that may occur together on a path of a tree, as lists of names. null: all."
-    )
+    interaction_constraints: InteractionConstraints = None
     eval_metric: str | None = Field(
         None, description="LightGBM metric for early stopping. null: that of the objective."
     )
-    early_stopping_rounds: PositiveInt | None = Field(
-        None,
-        description="Stop after this many rounds without improvement on held-out rows, then train again on all rows "
-        "for the best number of rounds. null: never stop early; dart never does.",
-    )
-    validation_fraction: Share = Field(
-        0.1,
-        description="Fraction of the training rows held out for early stopping: other groups, the latest rows, or "
-        "drawn at random, as split says. Not a parameter of LightGBM.",
-    )
+    early_stopping_rounds: EarlyStoppingRounds = None
+    validation_fraction: ValidationFraction = 0.1
     class_weight: ClassWeight = None
 
-    def require_ready(self, task: Task) -> None:
-        if find_spec("lightgbm") is None:
-            raise ConfigError(
-                "LightGBM needs the library lightgbm, which is not installed",
-                where="models",
-                fix="pip install 'gpupipe[lightgbm]'",
-            )
+    def training_threads(self, n_threads: int) -> int:
+        return 1 if self.data_sample_strategy == "goss" else n_threads
+
+    def thread_note(self, n_threads: int) -> str:
+        is_limited = self.training_threads(n_threads) < n_threads
+        return "trained on one thread: the rows that goss draws depend on the number of threads" if is_limited else ""
+
+    @model_validator(mode="after")
+    def _draws_at_most_all_rows(self) -> Self:
+        if self.data_sample_strategy == "goss" and self.top_rate + self.other_rate > 1:
+            rates = f"{self.top_rate:g} and {self.other_rate:g}"
+            raise ValueError(f"top_rate and other_rate are {rates}; goss needs a sum of at most 1")
+        return self
 
     def estimator_name(self, task: Task) -> str:
         return "LGBMClassifier" if task in CLASSIFICATION else "LGBMRanker" if task == "ranking" else "LGBMRegressor"

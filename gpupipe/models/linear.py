@@ -7,7 +7,17 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import Field
 
-from gpupipe.models.base import MODELS, ClassWeight, Invariance, ModelSettings, NonNegative, Positive, PositiveInt
+from gpupipe.models.base import (
+    MODELS,
+    ClassWeight,
+    Invariance,
+    ModelSettings,
+    NonNegative,
+    Positive,
+    PositiveInt,
+    choose_for_task,
+)
+from gpupipe.models.contradictions import Contradiction
 from gpupipe.tasks import CLASSIFICATION, REGRESSION, Task
 from gpupipe.typing import Matrix
 
@@ -21,6 +31,11 @@ WIDE = 256
 # Newton's method keeps two float64 matrices: 16 bytes per cell, 1.6 GB at this limit. Its Hessian has
 # (classes × columns)² cells.
 NEWTON_CELLS = 100_000_000
+L2_SOLVERS = ("lbfgs", "newton-cg", "newton-cholesky", "sag")
+SOLVERS: dict[Task, tuple[str, ...]] = {
+    "binary": ("auto", *L2_SOLVERS, "saga", "liblinear"),
+    "multiclass": ("auto", *L2_SOLVERS, "saga"),
+}
 
 
 class _Linear(ModelSettings):
@@ -61,6 +76,12 @@ class LogisticRegression(_Linear):
     """
 
     tasks = CLASSIFICATION
+    contradictions = (
+        Contradiction("dual", (True,), "l1_ratio", (0.0,), False),
+        Contradiction("solver", L2_SOLVERS, "l1_ratio", (0.0,), "auto"),
+        Contradiction("solver", ("liblinear",), "l1_ratio", (0.0, 1.0), "auto"),
+        Contradiction("solver", ("auto", *L2_SOLVERS, "saga"), "dual", (False,), "liblinear"),
+    )
 
     C: Positive = Field(
         1.0, description="Inverse of the strength of the penalty: a smaller value is a stronger penalty."
@@ -84,6 +105,10 @@ class LogisticRegression(_Linear):
 
     def estimator_name(self, task: Task) -> str:
         return "LogisticRegression"
+
+    def estimator_params(self, task: Task) -> dict[str, Any]:
+        choose_for_task("logistic_regression", "solver", self.solver, SOLVERS, task)
+        return super().estimator_params(task)
 
     def data_params(self, X: Matrix, context: FitContext) -> dict[str, Any]:
         if self.solver != "auto":
@@ -133,6 +158,11 @@ class Ridge(_LinearRegressor):
     Runs scikit-learn's ``Ridge`` on the CPU and cuML's on the GPU. It reads the dense view and computes in float64. All
     defaults are scikit-learn's.
     """
+
+    contradictions = (
+        Contradiction("solver", ("lbfgs",), "positive", (True,), "auto"),
+        Contradiction("solver", ("svd", "cholesky", "lsqr", "sparse_cg", "sag", "saga"), "positive", (False,), "auto"),
+    )
 
     alpha: NonNegative = Field(1.0, description="Strength of the L2 penalty; 0 is ordinary least squares.")
     fit_intercept: bool = Field(True, description="Fit an intercept, which is not penalized.")

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from pydantic import Field
 
 from gpupipe.models.base import MODELS, Invariance, ModelSettings, Positive, PositiveInt
+from gpupipe.models.contradictions import Contradiction
 from gpupipe.tasks import CLASSIFICATION, REGRESSION, Task
 
 if TYPE_CHECKING:
@@ -29,6 +30,13 @@ class KNN(ModelSettings):
     takes_seed = False
     takes_threads = True
     takes_sample_weight = False
+    contradictions = (
+        Contradiction("metric", ("cosine",), "algorithm", ("auto", "brute"), "minkowski"),
+        Contradiction(
+            "metric", ("canberra", "braycurtis", "hamming"), "algorithm", ("auto", "ball_tree", "brute"), "minkowski"
+        ),
+        Contradiction("algorithm", ("ball_tree", "kd_tree"), "p", lambda p: p >= 1, "auto"),
+    )
 
     n_neighbors: PositiveInt = Field(5, description="Number of neighbors.")
     weights: Literal["uniform", "distance"] = Field(

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 
 from pydantic import BeforeValidator, Field, model_validator
 
+from gpupipe.models.contradictions import as_text, settle
 from gpupipe.models.estimator import Estimator
 from gpupipe.settings import Settings
 
@@ -82,6 +83,8 @@ def searched_values(settings: ModelSettings) -> Mapping[str, Any]:
 def with_values(settings: ModelSettings, values: Mapping[str, Any]) -> ModelSettings:
     """Return the settings with other values of searched parameters, validated.
 
+    Parameters that contradict the searched values, or that these make useless, have the defaults of the library.
+
     Raises
     ------
     pydantic.ValidationError
@@ -89,9 +92,23 @@ def with_values(settings: ModelSettings, values: Mapping[str, Any]) -> ModelSett
     """
     if isinstance(settings, Estimator):
         values = {"params": {**settings.params, **values}}
-    stated = {name: getattr(settings, name) for name in settings.model_fields_set if name not in values}
-    aliases = {name: field.alias or name for name, field in type(settings).model_fields.items()}
-    return type(settings).model_validate({aliases[name]: value for name, value in {**stated, **values}.items()})
+    given = {name: getattr(settings, name) for name in settings.model_fields_set} | dict(values)
+    fields = type(settings).model_fields
+    if settings.contradictions:
+        library = {name: field.default for name, field in fields.items()}
+        found, _ = settle({**library, **given}, list(values), library, settings.contradictions, keeps_field=True)
+        given = {name: value for name, value in found.items() if name in given or value != library[name]}
+    return type(settings).model_validate({fields[name].alias or name: value for name, value in given.items()})
+
+
+def excludes(settings: ModelSettings, name: str) -> str:
+    """Return the stated parameter, as text, that excludes other values of the parameter `name`; "" for none."""
+    for each in settings.contradictions:
+        if each.other == name and each.field in settings.model_fields_set and not callable(each.allowed):
+            value = getattr(settings, each.field)
+            if value is not None and value in each.values:
+                return f"{each.field}: {as_text(value)}"
+    return ""
 
 
 def is_whole(settings: ModelSettings, name: str, searched: SearchRange) -> bool:

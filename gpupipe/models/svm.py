@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from pydantic import Field
 
 from gpupipe.models.base import MODELS, ClassWeight, ModelSettings, Positive, PositiveInt
+from gpupipe.models.contradictions import Contradiction
 from gpupipe.tasks import CLASSIFICATION, Task
 
 if TYPE_CHECKING:
@@ -28,6 +29,11 @@ class LinearSVC(ModelSettings):
 
     tasks = CLASSIFICATION
     least_class_rows = CALIBRATION_FOLDS
+    contradictions = (
+        Contradiction("penalty", ("l1",), "loss", ("squared_hinge",), "l2"),
+        Contradiction("penalty", ("l1",), "dual", ("auto", False), "l2"),
+        Contradiction("loss", ("hinge",), "dual", ("auto", True), "squared_hinge"),
+    )
 
     penalty: Literal["l1", "l2"] = Field("l2", description="Norm of the penalty. l1 gives sparse coefficients.")
     loss: Literal["hinge", "squared_hinge"] = Field("squared_hinge", description="Loss of a row, by its margin.")

@@ -31,7 +31,7 @@ from gpupipe.models.target_scale import TargetScale, fit_on_scale
 from gpupipe.models.target_training import fit_targets
 from gpupipe.models.weights import row_weights, takes_no_weights
 from gpupipe.random_streams import derive_seed
-from gpupipe.tasks import CLASSIFICATION, Task
+from gpupipe.tasks import CLASSIFICATION, REGRESSION, Task
 from gpupipe.typing import Matrix
 
 if TYPE_CHECKING:
@@ -154,6 +154,7 @@ def prepare_rows(
         y, classes, sample_weight = _codes_and_weights(model, y, context, sample_weight)
     elif getattr(model, "class_weight", None) is not None:
         raise ConfigError(f"{name}: class_weight is for classification; the task is {task}", fix="remove class_weight")
+    model.require_targets_of_loss(y if task in REGRESSION else None)
     return TrainingRows(X, y, sample_weight, classes)
 
 
@@ -258,7 +259,7 @@ def _fit_on_host(
         estimator = _train(model, model.build(context, params), X, rows.y, rows.weights, context, threads)
     kind = KINDS.get(model.estimator_name(context.task), FittedSklearn)
     fitted = kind.of(estimator, context.task, tuple(context.feature_names), context.n_classes, rows.classes)
-    return with_notes(fitted, *notes), estimator
+    return with_notes(fitted, *filter(None, [*notes, model.thread_note(threads)])), estimator
 
 
 @contextmanager
@@ -328,7 +329,7 @@ def keyword_arguments(model: ModelSettings, X: Matrix, context: FitContext, thre
     if model.takes_seed:
         params["random_state"] = derive_seed(context.seed, "model")
     if model.takes_threads:
-        params["n_jobs"] = threads
+        params["n_jobs"] = model.training_threads(threads)
     return params
 
 

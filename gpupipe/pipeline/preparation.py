@@ -318,6 +318,9 @@ def choose_entries(config: Config, goal: Goal, backend: Backend) -> tuple[ModelE
         )
     require_tuning(config)
     entries = tuple(fill_entry(entry, goal) for entry in config.models)
+    for entry in config.models:
+        for note in entry.params.default_notes(goal.each[0].task):
+            backend.note(f"{entry.label}: {note}")
     for entry in entries:
         for task in goal.tasks:
             entry.params.require_ready(task)

@@ -82,13 +82,13 @@ def test_class_weights_are_row_weights(tables: dict[str, Any]) -> None:
 
 def test_a_parameter_that_catboost_refuses_is_named(tables: dict[str, Any]) -> None:
     data = tables["regression"]
-    model = CatBoost(bootstrap_type="Bayesian", subsample=0.5, iterations=2)
+    model = CatBoost(eval_metric="Applause", early_stopping_rounds=1, iterations=2)
     with pytest.raises(ConfigError, match="cannot train CatBoost"):
         fit(model, data.X, data.y, data.context)
 
 
 def test_a_missing_library_is_one_message(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("gpupipe.models.catboost.find_spec", lambda name: None)
+    monkeypatch.setattr("gpupipe.models.base.find_spec", lambda name: None)
     with pytest.raises(ConfigError, match=r"pip install 'gpupipe\[catboost\]'"):
         CatBoost().require_ready("binary")
     assert importlib.util.find_spec("catboost") is not None

@@ -95,11 +95,11 @@ def test_a_parameter_that_lightgbm_refuses_is_named(tables: dict[str, Any]) -> N
     data = tables["regression"]
     model = LightGBM(objective="poisson")
     with pytest.raises(ConfigError, match=r"cannot train LightGBM.*poisson"):
-        fit(model, data.X, -data.y, data.context)
+        fit(model, data.X, 0 * data.y, data.context)
 
 
 def test_a_missing_library_is_one_message(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("gpupipe.models.lightgbm.find_spec", lambda name: None)
+    monkeypatch.setattr("gpupipe.models.base.find_spec", lambda name: None)
     with pytest.raises(ConfigError, match=r"pip install 'gpupipe\[lightgbm\]'"):
         LightGBM().require_ready("binary")
     assert importlib.util.find_spec("lightgbm") is not None

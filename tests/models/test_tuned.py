@@ -37,6 +37,8 @@ def test_stated_values_win_even_if_they_are_the_defaults_of_the_library(name: st
     model = MODELS.get(name)
     for field in model.tuned[task]:
         stated = model.model_fields[field].default
+        if model(**{field: stated}).default_notes(task):
+            continue  # null leaves the choice to the library, which cannot choose next to other tuned values
         filled = model(**{field: stated}).for_task(task)
         others = {key: value for key, value in model.tuned[task].items() if key != field}
         assert getattr(filled, field) == stated

@@ -14,14 +14,18 @@ from gpupipe.models.base import (
     BestRound,
     ClassWeight,
     Constraints,
+    EarlyStoppingRounds,
     Fraction,
+    InteractionConstraints,
     Invariance,
     ModelSettings,
     NonNegative,
     NonNegativeInt,
     Positive,
     PositiveInt,
+    ScalePosWeight,
     Share,
+    ValidationFraction,
     choose_for_task,
     column_index,
     constraint_list,
@@ -96,6 +100,10 @@ class XGBoost(ModelSettings):
         "quantile": _XGB_STOP | {"learning_rate": 0.05, "min_child_weight": 20.0},
         "ranking": _XGB_STOP | {"learning_rate": 0.05},
     }
+    smallest_targets: ClassVar[Mapping[str, tuple[str, float]]] = {
+        "reg:gamma": (">", 0.0), "reg:tweedie": (">=", 0.0), "count:poisson": (">=", 0.0),
+        "reg:squaredlogerror": (">", -1.0),
+    }  # fmt: skip
 
     n_estimators: PositiveInt = Field(100, description="Maximum number of rounds; each adds one tree (one per class).")
     max_depth: NonNegativeInt = Field(6, description="Maximum depth of a tree, in levels. 0: no limit.")
@@ -147,9 +155,7 @@ class XGBoost(ModelSettings):
     colsample_bynode: Fraction = Field(1.0, description="Fraction of the level's features drawn for each split.")
     reg_alpha: NonNegative = Field(0.0, description="Strength of the L1 penalty on the values of leaves.")
     reg_lambda: NonNegative = Field(1.0, description="Strength of the L2 penalty on the values of leaves.")
-    scale_pos_weight: Positive | None = Field(
-        None, description="Factor on the weight of positive rows, for two classes. null: 1."
-    )
+    scale_pos_weight: ScalePosWeight = None
     base_score: float | None = Field(
         None, description="Prediction before the first tree. null: estimated from the training rows."
     )
@@ -157,9 +163,7 @@ class XGBoost(ModelSettings):
         1, description="Number of trees grown in each round; above 1, a boosted random forest."
     )
     monotone_constraints: Constraints = None
-    interaction_constraints: list[list[str]] | None = Field(
-        None, description="Features that may occur together on a path of a tree, as lists of names. null: all."
-    )
+    interaction_constraints: InteractionConstraints = None
     max_cat_to_onehot: PositiveInt = Field(
         4, description="Columns with fewer categories are split one category against the others."
     )
@@ -173,16 +177,8 @@ class XGBoost(ModelSettings):
         description="For several targets. one_output_per_tree: a model for each, with its own number of rounds. "
         "multi_output_tree: one model, whose trees have a number for each target in their leaves; for gbtree and hist.",
     )
-    early_stopping_rounds: PositiveInt | None = Field(
-        None,
-        description="Stop after this many rounds without improvement on held-out rows, then train again on all rows "
-        "for the best number of rounds. null: never stop early.",
-    )
-    validation_fraction: Share = Field(
-        0.1,
-        description="Fraction of the training rows held out for early stopping: other groups, the latest rows, or "
-        "drawn at random, as split says. Not a parameter of XGBoost.",
-    )
+    early_stopping_rounds: EarlyStoppingRounds = None
+    validation_fraction: ValidationFraction = 0.1
     class_weight: ClassWeight = None
 
     def estimator_name(self, task: Task) -> str:

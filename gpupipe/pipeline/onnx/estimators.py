@@ -24,6 +24,7 @@ from gpupipe.models.fitted.scaled_target import FittedScaledTarget
 from gpupipe.models.fitted.scikit_learn import FittedSklearn
 from gpupipe.models.fitted.targets import FittedTargets
 from gpupipe.models.fitted.xgboost import FittedXGBoost
+from gpupipe.pipeline.onnx.exact_columns import ExactColumn
 from gpupipe.pipeline.onnx.oblivious import write_outcomes
 from gpupipe.pipeline.onnx.trees import TreeMatrix, write_trees
 from gpupipe.tasks import CLASSIFICATION
@@ -55,12 +56,15 @@ class EstimatorNodes:
         Number of codes of each column of the matrix; 0 for numbers.
     networks : mapping of int to ModelProto
         The ONNX form of each network, by its identity.
+    exact : mapping of int to ExactColumn
+        Columns of the matrix that trees split by an operand.
     """
 
     graph: OnnxGraph
     X: str
     n_codes: Sequence[int]
     networks: Mapping[int, Any] = field(default_factory=dict)
+    exact: Mapping[int, ExactColumn] = field(default_factory=dict)
 
     @property
     def width(self) -> int:
@@ -70,7 +74,9 @@ class EstimatorNodes:
     def of_columns(self, columns: Sequence[int]) -> EstimatorNodes:
         """Return the writer for some columns of the matrix."""
         selected = self.graph.select(self.X, columns, self.width)
-        return EstimatorNodes(self.graph, selected, [self.n_codes[column] for column in columns], self.networks)
+        exact = {i: self.exact[column] for i, column in enumerate(columns) if column in self.exact}
+        n_codes = [self.n_codes[column] for column in columns]
+        return EstimatorNodes(self.graph, selected, n_codes, self.networks, exact)
 
     def write(self, model: FittedModel) -> str:
         """Write the nodes of a model and return its predictions."""
@@ -95,7 +101,7 @@ class EstimatorNodes:
 
     def doubles(self) -> TreeMatrix:
         """Return the matrix in float64, which contains each float32."""
-        return TreeMatrix(self.graph.cast(self.X, np.float64), self.n_codes)
+        return TreeMatrix(self.graph.cast(self.X, np.float64), self.n_codes, self.exact)
 
     def linked(self, margins: str, link: Link) -> str:
         """Return predictions of margins."""
@@ -180,7 +186,7 @@ def _catboost(nodes: EstimatorNodes, model: FittedModel) -> str:
 
     assert isinstance(model, FittedCatBoost)
     trees = model.estimator.trees
-    outcomes = write_outcomes(nodes.graph, nodes.X, nodes.n_codes, trees)
+    outcomes = write_outcomes(nodes.graph, TreeMatrix(nodes.X, nodes.n_codes, nodes.exact), trees)
     explained = explained_catboost(trees, model.task)
     sums = write_trees(nodes.graph, TreeMatrix(outcomes, [0] * trees.n_tests), explained.packed, explained.start)
     if trees.is_log[0]:

@@ -30,6 +30,7 @@ from gpupipe.pipeline.onnx.check import (
     run_reference,
 )
 from gpupipe.pipeline.onnx.estimators import NETWORKS, EstimatorNodes, single_models
+from gpupipe.pipeline.onnx.exact_columns import ExactColumn
 from gpupipe.pipeline.onnx.graph import IR_VERSION, ML, ML_OPSET, OnnxGraph
 from gpupipe.pipeline.onnx.inputs import OnnxInput, write_inputs
 from gpupipe.pipeline.onnx.instructions import write_program
@@ -103,8 +104,8 @@ def write_onnx(model: Model, path: Path) -> OnnxExport:
     networks = _read_networks(model, reader)
     require_expressible(model.goal, model.features, model.estimator, networks, where)
     graph = OnnxGraph()
-    inputs, matrix = _write_features(graph, model)
-    nodes = EstimatorNodes(graph, matrix, [feature.n_codes for feature in model.features.features], networks)
+    inputs, matrix, exact = _write_features(graph, model)
+    nodes = EstimatorNodes(graph, matrix, [feature.n_codes for feature in model.features.features], networks, exact)
     outputs = write_outputs(graph, nodes.write(model.estimator), model.goal, model.decision)
     omitted = tuple(_omitted(model))
     file = _file(graph, model, inputs, outputs, omitted)
@@ -114,12 +115,12 @@ def write_onnx(model: Model, path: Path) -> OnnxExport:
     return OnnxExport(path, tuple(inputs), tuple(outputs), comparisons, omitted)
 
 
-def _write_features(graph: OnnxGraph, model: Model) -> tuple[list[OnnxInput], str]:
-    """Write the inputs and the feature program; return the feature matrix."""
+def _write_features(graph: OnnxGraph, model: Model) -> tuple[list[OnnxInput], str, dict[int, ExactColumn]]:
+    """Write the inputs and the feature program; return the inputs, the feature matrix and its exact columns."""
     schema = model.features.schema
     positions = RowEncoder(schema).positions
     inputs, cells = write_inputs(graph, tuple(schema), positions, layout(schema))
-    return inputs, write_program(graph, lower(model.features.program, positions), cells)
+    return inputs, *write_program(graph, lower(model.features.program, positions), cells)
 
 
 def _omitted(model: Model) -> Iterator[str]:

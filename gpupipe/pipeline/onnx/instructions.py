@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from gpupipe.pipeline.onnx import formulas
+from gpupipe.pipeline.onnx.exact_columns import ExactColumn, exact_columns
 from gpupipe_kernels.program.opcodes import MAX_DEGREES, MAX_TURNS, NAT, CalendarPart, Opcode
 from gpupipe_kernels.rows.lowering import FINITE
 from gpupipe_kernels.rows.records import DOUBLE, SINGLE, TIME
@@ -39,8 +40,10 @@ class RegisterColumn(NamedTuple):
     width: int
 
 
-def write_program(graph: OnnxGraph, lowered: LoweredProgram, cells: Sequence[CellMatrix | None]) -> str:
-    """Write a program without calls and return its feature matrix, float32, shape (rows, columns).
+def write_program(
+    graph: OnnxGraph, lowered: LoweredProgram, cells: Sequence[CellMatrix | None]
+) -> tuple[str, dict[int, ExactColumn]]:
+    """Write a program without calls; return its matrix, float32, and its columns that trees split by an operand.
 
     Parameters
     ----------
@@ -56,7 +59,8 @@ def write_program(graph: OnnxGraph, lowered: LoweredProgram, cells: Sequence[Cel
         made, width = WRITERS[step.members[0].op](step), len(step.members)
         registers = indices if step.members[0].writes_index else values
         registers += [RegisterColumn(made, column, width) for column in range(width)]
-    return _gather(graph, [values[register] for register in lowered.outputs.tolist()])
+    matrix = _gather(graph, [values[register] for register in lowered.outputs.tolist()])
+    return matrix, exact_columns(lowered, values)
 
 
 def _gather(graph: OnnxGraph, registers: Sequence[RegisterColumn]) -> str:

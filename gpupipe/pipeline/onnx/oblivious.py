@@ -6,35 +6,26 @@ int64, whose overflow has the bits of CatBoost's uint64.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from gpupipe.models.fitted.rows.catboost import category_hash
+from gpupipe.pipeline.onnx.exact_columns import NumberSplits, exact_splits
 from gpupipe.pipeline.onnx.graph import ML
 from gpupipe_kernels.rows.city_hash import COMBINE
 
 if TYPE_CHECKING:
     from gpupipe.models.files.catboost import CatBoostTrees
     from gpupipe.pipeline.onnx.graph import OnnxGraph
+    from gpupipe.pipeline.onnx.trees import TreeMatrix
     from gpupipe.typing import HostArray
 
 
-def write_outcomes(graph: OnnxGraph, X: str, n_codes: Sequence[int], trees: CatBoostTrees) -> str:
-    """Return 1 where a row passes a test, else 0: float64, shape (rows, n_tests).
-
-    Parameters
-    ----------
-    graph : OnnxGraph
-    X : str
-        The feature matrix, float32.
-    n_codes : sequence of int
-        Number of codes of each column of the matrix; 0 for numbers.
-    trees : CatBoostTrees
-    """
-    tests = _TestNodes(graph, X, n_codes, trees)
+def write_outcomes(graph: OnnxGraph, X: TreeMatrix, trees: CatBoostTrees) -> str:
+    """Return 1 where a row passes a test, else 0: float64, shape (rows, n_tests); `X` is float32."""
+    tests = _TestNodes(graph, X, trees)
     parts = [tests.numbers()] if len(trees.number_column) else []
     parts += [tests.category(*each) for each in _pairs(trees.category_column, trees.category_hash)]
     plain = graph.join(parts) if parts else ""
@@ -50,17 +41,20 @@ def _pairs(columns: HostArray, hashes: HostArray) -> list[tuple[int, int]]:
 class _TestNodes:
     """Writer of the tests of a model; outcomes are bool matrices."""
 
-    def __init__(self, graph: OnnxGraph, X: str, n_codes: Sequence[int], trees: CatBoostTrees) -> None:
-        self._graph, self._X, self._n_codes, self._trees = graph, X, n_codes, trees
+    def __init__(self, graph: OnnxGraph, X: TreeMatrix, trees: CatBoostTrees) -> None:
+        self._graph, self._X, self._n_codes, self._trees = graph, X.name, X.n_codes, trees
+        self._exact = X.exact
         self._hashes: dict[int, str] = {}
 
     def numbers(self) -> str:
         """Return whether numbers exceed their borders."""
         graph, trees = self._graph, self._trees
-        x = graph.select(self._X, trees.number_column.tolist(), len(self._n_codes))
-        found = graph.add("Greater", x, graph.constant(trees.number_border, np.float32))
-        if trees.number_missing.any():
-            missing = graph.add("And", graph.add("IsNaN", x), graph.constant(trees.number_missing, bool))
+        splits = NumberSplits(trees.number_column, trees.number_border, ~trees.number_missing.astype(bool))
+        added, splits = exact_splits(graph, len(self._n_codes), self._exact, splits)
+        x = graph.select(graph.join([self._X, *added]), splits.column.tolist(), len(self._n_codes) + len(added))
+        found = graph.add("Greater", x, graph.constant(splits.limit, np.float32))
+        if not splits.missing_left.all():
+            missing = graph.add("And", graph.add("IsNaN", x), graph.constant(~splits.missing_left, bool))
             found = graph.add("Or", found, missing)
         return found
 

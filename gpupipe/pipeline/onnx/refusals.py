@@ -48,7 +48,8 @@ def _of_features(features: FittedFeatures) -> Iterator[str]:
     from gpupipe.features.ops.text_op import TextOp
 
     for op in () if features.derivation is None else features.derivation.ops:
-        yield f"{op.title()}, which reads {'texts' if isinstance(op, TextOp) else 'events'}"
+        of = f" of {', '.join(op.columns)}, which reads texts" if isinstance(op, TextOp) else ", which reads events"
+        yield f"{op.title()}{of}"
     for column in features.schema:
         if column.hash_of is not None:
             yield f"hash_bucket of {column.source}"

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from gpupipe.pipeline.onnx.exact_columns import ExactColumn, NumberSplits, exact_splits
 from gpupipe.pipeline.onnx.graph import ML, OnnxGraph
 from gpupipe_kernels.rows.trees import WORD, PackedTrees, ordered_codes
 
@@ -21,10 +22,15 @@ SUM, NO_TRANSFORM, AT_MOST = 1, 0, 0  # numbers in the attributes of the operato
 
 
 class TreeMatrix(NamedTuple):
-    """The columns that trees read: a float64 matrix, and for each column its number of codes, 0 for numbers."""
+    """The columns that trees read.
+
+    ``n_codes``: for each column its number of codes, 0 for numbers.
+    ``exact``: the columns that are split by an operand.
+    """
 
     name: str
     n_codes: Sequence[int]
+    exact: Mapping[int, ExactColumn] = {}
 
     @property
     def width(self) -> int:
@@ -39,6 +45,7 @@ def write_trees(graph: OnnxGraph, X: TreeMatrix, packed: PackedTrees, start: Hos
     ----------
     graph : OnnxGraph
     X : TreeMatrix
+        Of float64.
     packed : PackedTrees
         With one number per leaf, or one for each output.
     start : array of float64, shape (n_outputs,)
@@ -57,10 +64,19 @@ def write_trees(graph: OnnxGraph, X: TreeMatrix, packed: PackedTrees, start: Hos
     tree_of = np.cumsum(tree_of)
     leaves = np.flatnonzero(is_leaf)
     value_of = nodes["code"][leaves]
-    matrix, columns = _with_category_bits(graph, X, packed, is_leaf)
-    threshold = np.where(nodes["words"] > 0, 0.5, _floats(nodes["code"]))
-    missing_left = (nodes["words"] == 0) & ((nodes["column"].astype(np.int64) - 1) // packed.n_columns == 0)
-    splits = _Splits(columns, threshold, missing_left, nodes["child"].astype(np.int64), is_leaf, packed.trees["root"])
+    by_set = nodes["words"] > 0
+    column = (nodes["column"].astype(np.int64) - 1) % packed.n_columns
+    missing_left = ~by_set & ((nodes["column"].astype(np.int64) - 1) // packed.n_columns == 0)
+    numbers = NumberSplits(np.where(is_leaf | by_set, -1, column), _floats(nodes["code"]), missing_left)
+    added, numbers = exact_splits(graph, X.width, X.exact, numbers)
+    if added:
+        wider = graph.join([X.name, *(graph.cast(each, np.float64) for each in added)])
+        X = TreeMatrix(wider, [*X.n_codes, *(0 for _ in added)])
+    column = np.where(is_leaf, 0, np.where(by_set, column, numbers.column))
+    matrix, column = _with_category_bits(graph, X, packed, column)
+    threshold = np.where(by_set, 0.5, numbers.limit)
+    children = nodes["child"].astype(np.int64)
+    splits = _Splits(column, threshold, numbers.missing_left, children, is_leaf, packed.trees["root"])
     if values.shape[1] == 1:
         targets = packed.trees["output"].astype(np.int64)[tree_of[leaves]]
         found = _ensemble(graph, matrix, splits, targets, values[value_of, 0], n_outputs)
@@ -132,11 +148,10 @@ def _floats(codes: HostArray) -> HostArray:
 
 
 def _with_category_bits(
-    graph: OnnxGraph, X: TreeMatrix, packed: PackedTrees, is_leaf: HostArray
+    graph: OnnxGraph, X: TreeMatrix, packed: PackedTrees, column: HostArray
 ) -> tuple[str, HostArray]:
     """Return the matrix with a column for each set of categories, and the column that each node reads."""
     nodes = packed.nodes
-    column = np.where(is_leaf, 0, (nodes["column"].astype(np.int64) - 1) % packed.n_columns)
     by_column: dict[int, list[int]] = {}
     for node in np.flatnonzero(nodes["words"] > 0).tolist():
         by_column.setdefault(int(column[node]), []).append(node)

@@ -35,7 +35,7 @@ def model_of(program: Program) -> Any:
     """Return an ONNX model from the cells by kind, ``cells_KIND``, to the feature matrix ``X``."""
     graph = OnnxGraph()
     cells = [CellMatrix(f"cells_{kind}", len(COLUMNS[kind])) for kind in range(4)]
-    matrix = write_program(graph, lower(program, POSITIONS), cells)
+    matrix, _ = write_program(graph, lower(program, POSITIONS), cells)
     given_cells = [
         helper.make_tensor_value_info(each.name, KINDS[kind][0], ["rows", each.width])
         for kind, each in enumerate(cells)

@@ -47,7 +47,7 @@ def test_everything_that_cannot_be_expressed_is_named_at_once(tmp_path: Path) ->
     model = gp.load_model(run(tmp_path, features, "knn"), "cpu")
     with pytest.raises(gp.ConfigError) as refused:
         model.to_onnx(tmp_path / "model.onnx")
-    for name in ("text_counts, which reads texts", "hash_bucket of city", "KNeighborsClassifier"):
+    for name in ("text_counts of note, which reads texts", "hash_bucket of city", "KNeighborsClassifier"):
         assert name in str(refused.value)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["run"]
 
@@ -101,3 +101,21 @@ def test_columns_may_have_the_names_of_outputs_and_nodes(tmp_path: Path) -> None
     pipeline = gp.Pipeline(frame, target="y", models=["logistic_regression"], report={"enabled": False})
     found = gp.load_model(pipeline.run(tmp_path / "run", quiet=True).path).to_onnx(tmp_path / "model.onnx")
     assert [each.name for each in found.outputs] == ["label_", "probabilities"]
+
+
+def test_digits_that_move_rows_are_refused_with_their_columns_and_ops(tmp_path: Path, monkeypatch: Any) -> None:
+    def run_with_another_sine(model: Any, feeds: Any) -> Any:
+        found = check.run_onnx_runtime(model, feeds)
+        matrix = next(name for name in found if found[name].ndim == 2 and name != "probabilities")
+        features = found[matrix].copy()
+        features[:, :2] = np.nextafter(features[:, :2], np.float32(9))
+        is_other = ((features != found[matrix]) & ~np.isnan(features)).any(axis=1, keepdims=True)
+        probabilities = np.where(is_other, found["probabilities"][:, ::-1], found["probabilities"])
+        return found | {matrix: features, "probabilities": probabilities}
+
+    features = [{"cyclic": {"columns": ["usage"], "period": 7}}, {"drop": ["note"]}]
+    monkeypatch.setattr(export, "run_onnx_runtime", run_with_another_sine)
+    with pytest.raises(gp.ConfigError) as refused:
+        gp.load_model(run(tmp_path, features, "random_forest")).to_onnx(tmp_path / "model.onnx")
+    assert "(cyclic)" in refused.value.what and "gpupipe serve" in refused.value.fix
+    assert not (tmp_path / "model.onnx").exists()
