@@ -45,6 +45,7 @@ from gpupipe.pipeline.preparation import (
 )
 from gpupipe.pipeline.read_stage import ReadTable, read_table
 from gpupipe.pipeline.row_weights import weighted_rows
+from gpupipe.pipeline.slices import read_levels
 from gpupipe.pipeline.target import TargetColumn, find_goal, known_rows, target_values
 from gpupipe.pipeline.timeline import Timeline
 from gpupipe.pipeline.training import require_joint
@@ -153,7 +154,9 @@ class _Checker:
             known, row_ids, weights = weighted_rows(config, known, row_ids, found.table.n_rows, self.backend)
         y = None if self.goal is None else target_values(targets, row_ids, self.goal, config.source.positives)
         goal = self.goal or Goal("regression", next(iter(config.source.targets), None))
-        job = Job(config, self.backend, Timeline(), known, y, goal, (), weights=weights, derivation=derivation)
+        job = Job(config, self.backend, Timeline(), known, y, goal, (), None, None, weights, row_ids, derivation)
+        with self._collected("evaluate.by"):
+            read_levels(job)
         self._models(config)
         self._split(config, job)
         self._features(config, job)

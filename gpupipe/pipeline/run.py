@@ -58,6 +58,7 @@ from gpupipe.pipeline.result import Run
 from gpupipe.pipeline.run_inputs import run_inputs
 from gpupipe.pipeline.rundir import RunDirectory, default_run_directory
 from gpupipe.pipeline.selection import Selection, make_selection
+from gpupipe.pipeline.slices import RowLevels, add_slices, read_levels
 from gpupipe.pipeline.steps import Evaluation, LatencyMeasurement, RunSteps, SelectionStep, TrainingRound
 from gpupipe.pipeline.timeline import Listener, Timeline
 from gpupipe.pipeline.trackers.run_tracker import RunTracker
@@ -182,6 +183,7 @@ class _Execution(JobBuilder, RunSteps):
         self._plots = [ModelPlots()]
         self._coverage: Sequence[IntervalCoverage | None] = (None,)
         self._tuned: Sequence[ModelEntry] = ()
+        self._levels: dict[str, RowLevels] = {}
 
     def split(self) -> None:
         job = self.build()
@@ -196,6 +198,7 @@ class _Execution(JobBuilder, RunSteps):
         self._job = job = replace(job, config=config, resources=self._resources, checkpoints=checkpoints)
         import_libraries(job, entries)
         with job.stage("split", job.backend.host_place) as stage:
+            self._levels = read_levels(job) if job.config.evaluate.by else {}
             folds = folds_of(job)
             stage.rows = job.table.n_rows
             stage.note(_describe(folds, stage.rows))
@@ -259,6 +262,7 @@ class _Execution(JobBuilder, RunSteps):
             for goal, coverage in zip(job.goal.each, self._coverage, strict=True):
                 if coverage is not None:
                     stage.note(f"{goal.target}: {coverage}" if job.goal.targets else str(coverage))
+            self._outcome = outcome = add_slices(job, outcome, self._levels, stage)
             explained = ExplainedRows.of(job, outcome)
             self._importances = measure_importances(job, outcome, explained, stage)
             if self.config.report.enabled:
@@ -294,7 +298,7 @@ class _Execution(JobBuilder, RunSteps):
         with self._job.stage("report", self._job.backend.host_place):
             write_report(
                 self._directory.path, self._job, self._outcome, self._importances, self._contributions,
-                self._plots, self._tuned, self._coverage,
+                self._plots, self._tuned, self._coverage, self._split_record,
             )  # fmt: skip
 
     def write_records(self) -> Run:
@@ -353,8 +357,17 @@ def metrics_document(
     validation = {entry.label: entry.validation for entry in outcome.leaderboard if entry.validation}
     if validation:
         document["validation"] = validation
+    folds = {entry.label: list(map(dict, entry.folds)) for entry in outcome.leaderboard if entry.folds}
+    if folds:
+        document["folds"] = folds
     if outcome.selection:
         document["selection"] = dict(outcome.selection)
+    if outcome.slices:
+        overall, *each = map(asdict, outcome.slices)
+        names = dict.fromkeys(one.column for one in outcome.slices[1:])
+        document["slices"] = {"overall": overall, "columns": {n: [s for s in each if s["column"] == n] for n in names}}
+    if outcome.missed is not None:
+        document["fail_on"] = {"missed": outcome.missed}
     found = {own.target: _known(each) for own, each in zip(goal.each, coverage, strict=False) if each is not None}
     if found:
         document["intervals"] = found if goal.targets else next(iter(found.values()))

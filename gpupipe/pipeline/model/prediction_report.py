@@ -5,7 +5,6 @@ from __future__ import annotations
 import html
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
-from datetime import UTC, datetime, timedelta
 from functools import reduce
 from typing import Any
 
@@ -13,11 +12,11 @@ import pyarrow as pa
 
 from gpupipe.backends.base import Backend
 from gpupipe.features.statistics.training_summary import TrainedColumn, TrainingSummary
+from gpupipe.report.text import column_value
 from gpupipe.table.blocks import Table
 from gpupipe.table.encode import plain_values
 from gpupipe.table.schema import NAT, NULL, UNSEEN, Column
 from gpupipe.table.string_columns import as_dictionary, used_texts
-from gpupipe.units import DAY_US
 
 N_EXAMPLES = 3  # unseen levels shown per column
 N_LINES = 10  # columns named on the console
@@ -114,7 +113,7 @@ class ColumnReport:
 
     @property
     def _range(self) -> str:
-        return f"[{format_value(self.low, self.kind)}, {format_value(self.high, self.kind)}]"
+        return f"[{column_value(self.low, self.kind, 6)}, {column_value(self.high, self.kind, 6)}]"
 
 
 @dataclass(frozen=True, repr=False)
@@ -272,19 +271,6 @@ def _find_unseen(column: Column, arrow: pa.Table) -> tuple[str, ...]:
     known = set(column.levels or ())
     levels = used_texts(as_dictionary(plain_values(arrow, column.source)))
     return tuple(level for level in levels if level not in known)[:N_EXAMPLES]
-
-
-def format_value(value: float | None, kind: str) -> str:
-    """Return a number, or a time in microseconds since 1970-01-01 UTC for the kind datetime, as text; "" for None."""
-    if value is None:
-        return ""
-    if kind != "datetime":
-        return f"{value:,.6g}" if abs(value) < 1e15 else f"{value:.6g}"
-    try:
-        moment = datetime(1970, 1, 1, tzinfo=UTC) + timedelta(microseconds=int(value))
-    except OverflowError:  # after the year 9999
-        return f"{value} microseconds"
-    return f"{moment:%Y-%m-%d}" if not value % DAY_US else f"{moment:%Y-%m-%d %H:%M:%S}"
 
 
 def _sum(first: int | None, second: int | None) -> int | None:
