@@ -13,12 +13,7 @@ Z_95 = 1.959964  # of a normal distribution, two-sided
 
 
 def sampling_errors(
-    score: Callable[[Array], Mapping[str, float]],
-    values: Mapping[str, float],
-    y: Array,
-    most_rows: int,
-    *,
-    by_class: bool,
+    score: Callable[[Array], Mapping[str, float]], values: Mapping[str, float], y: Array, most_rows: int, by_class: bool
 ) -> dict[str, Array]:
     """Return the errors of metrics in samples of rows with replacement: float64, shape (100,), for each metric.
 

@@ -22,6 +22,7 @@ from gpupipe.io.output_conflicts import require_no_conflict
 from gpupipe.metrics import ColumnImportance, undefined_notes
 from gpupipe.models import Resources
 from gpupipe.models.fitted.scikit_learn import FittedSklearn
+from gpupipe.names import count_noun
 from gpupipe.pipeline.atomic.disk import require_room, room_on
 from gpupipe.pipeline.candidate_latency import measure_latency
 from gpupipe.pipeline.checkpoints.keys import CheckpointKey, inputs_key, table_key
@@ -321,10 +322,12 @@ def _describe(folds: Sequence[Fold], n_rows: int) -> str:
     """Return the numbers of training and test rows; of folds, what is tested of all rows."""
     tested = np.count_nonzero(np.logical_or.reduce([fold.test for fold in folds]))
     if len(folds) > 1:
-        return f"{len(folds)} folds" if tested == n_rows else f"{len(folds)} folds, which test {tested:,} rows"
+        return (
+            f"{len(folds)} folds" if tested == n_rows else f"{len(folds)} folds, which test {count_noun(tested, 'row')}"
+        )
     unused = n_rows - tested - int(folds[0].train.sum())
-    parts = f"{int(folds[0].train.sum()):,} training rows, {tested:,} test rows"
-    return f"{parts}, {unused:,} rows in neither" if unused else parts
+    parts = f"{count_noun(int(folds[0].train.sum()), 'training row')}, {count_noun(tested, 'test row')}"
+    return f"{parts}, {count_noun(unused, 'row')} in neither" if unused else parts
 
 
 def _predictions_table(job: Job, outcome: LeaderboardResult) -> pa.Table:

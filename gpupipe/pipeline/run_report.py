@@ -12,6 +12,7 @@ import numpy as np
 from gpupipe.config import ModelEntry, resolved_yaml
 from gpupipe.metrics import METRICS, ColumnImportance, Points
 from gpupipe.metrics.settings import Importance as ImportanceSettings
+from gpupipe.names import count_noun
 from gpupipe.pipeline.column_quality import column_quality
 from gpupipe.pipeline.decision import Decision
 from gpupipe.pipeline.explanation import ModelPlots
@@ -152,7 +153,7 @@ def _importance_note(
     if settings is None:
         return ""
     change = "decrease" if METRICS.get(metric).greater_is_better else "increase"
-    rows = f"at most {settings.rows:,} test rows" + (" of the last fold" if is_folded else "")
+    rows = f"at most {count_noun(settings.rows, 'test row')}" + (" of the last fold" if is_folded else "")
     note = (
         f"Permutation importance: the mean {change} of {metric_title(metric)} on {rows} when the values of a column "
         f"are shuffled, {settings.repeats} times."

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 MISSING_LEVEL = "missing"
+ENDS = ("low", "high")  # of an interval, in names of columns
 MOST_MISSED = 10  # limits in a message
 MISSED_FIX = "compare the slices and models in report.html; improve the model or the data, or change evaluate.fail_on"
 
@@ -91,19 +92,11 @@ def slice_frame(document: Mapping[str, Any] | None) -> pd.DataFrame:
     """Return ``slices`` of metrics.json as a frame; see `gpupipe.Run.slices`."""
     import pandas as pd
 
-    about, rows = ("column", "level", "n_rows", "is_worse"), []
-    document = document or {"overall": {"metrics": {}}, "columns": {}}
+    about, document = ["column", "level", "n_rows", "is_worse"], document or {"overall": {"metrics": {}}, "columns": {}}
+    rows = []
     for each in (one for slices in document["columns"].values() for one in slices):
-        rows.append({key: each[key] for key in about})
-        for name, value in each["metrics"].items():
-            ends = each["intervals"].get(name, (None, None))
-            rows[-1] |= {
-                f"{name}{part}": _known(v) for part, v in zip(("", "_low", "_high"), (value, *ends), strict=True)
-            }
+        ends = {f"{name}_{end}": ends[i] for name, ends in each["intervals"].items() for i, end in enumerate(ENDS)}
+        rows.append({key: each[key] for key in about} | each["metrics"] | ends)
     frame = pd.DataFrame(rows, columns=None if rows else about)
-    frame.attrs["overall"] = {name: _known(value) for name, value in document["overall"]["metrics"].items()}
+    frame.attrs["overall"] = document["overall"]["metrics"]
     return frame
-
-
-def _known(value: float | None) -> float:
-    return math.nan if value is None else value

@@ -12,6 +12,7 @@ import pyarrow as pa
 
 from gpupipe.backends.base import Backend
 from gpupipe.features.statistics.training_summary import TrainedColumn, TrainingSummary
+from gpupipe.names import count_noun
 from gpupipe.report.text import column_value
 from gpupipe.table.blocks import Table
 from gpupipe.table.encode import plain_values
@@ -91,7 +92,7 @@ class ColumnReport:
 
     def novelty(self, n_rows: int) -> str:
         """Return the counts of unseen levels and of values outside the range as text, or ``""`` if all are 0."""
-        of = f"of {n_rows:,} rows"
+        of = f"of {count_noun(n_rows, 'row')}"
         if self.n_unseen:
             return f"{self.name}: {self.n_unseen:,} {of} have a level unseen in training{self._examples}"
         if self.n_outside:
@@ -148,9 +149,9 @@ class PredictionReport:
         nulls = [text for column in self.columns if (text := column.nulls(self.n_rows))]
         lines = [*(f"warning: {alarm}" for alarm in self.alarms), *new[:limit]]
         if len(new) > limit:
-            lines.append(f"and {len(new) - limit} more columns with values unseen in training")
+            lines.append(f"and {count_noun(len(new) - limit, 'more column')} with values unseen in training")
         if nulls:
-            more = f" and {len(nulls) - limit} more columns" if len(nulls) > limit else ""
+            more = f" and {count_noun(len(nulls) - limit, 'more column')}" if len(nulls) > limit else ""
             lines.append(f"nulls: {', '.join(nulls[:limit])}{more}")
         return lines
 
@@ -170,8 +171,9 @@ class PredictionReport:
         n_unseen = sum(bool(column.n_unseen) for column in self.columns)
         n_outside = sum(bool(column.n_outside) for column in self.columns)
         n_null = sum(bool(column.n_null) for column in self.columns)
+        rows = count_noun(self.n_rows, "row")
         return (
-            f"PredictionReport({self.n_rows:,} rows, {len(self.columns)} columns: {n_unseen} with unseen levels, "
+            f"PredictionReport({rows}, {len(self.columns)} columns: {n_unseen} with unseen levels, "
             f"{n_outside} with values outside the training range, {n_null} with nulls; {len(self.alarms)} alarms)"
         )
 
@@ -189,7 +191,7 @@ class PredictionReport:
         body = "".join(f"<tr>{''.join(f'<td>{html.escape(cell)}</td>' for cell in row)}</tr>" for row in rows)
         alarms = "".join(f"<p><b>{html.escape(alarm)}</b></p>" for alarm in self.alarms)
         return (
-            f"<p>{self.n_rows:,} rows</p>{alarms}"
+            f"<p>{count_noun(self.n_rows, 'row')}</p>{alarms}"
             f"<table><tr>{''.join(f'<th>{name}</th>' for name in head)}</tr>{body}</table>"
         )
 

@@ -14,6 +14,7 @@ from gpupipe.pipeline.model.card.markdown import table
 from gpupipe.pipeline.parity.check import TOLERANCE, PredictionDifference
 from gpupipe.pipeline.parity.verification import Verification
 from gpupipe.report.sentences import comparison_sentence, evaluation_basis
+from gpupipe.report.slices import MISSING_LEVEL
 from gpupipe.report.text import column_value, metric, metric_names, metric_title, number, percent, threshold_rule_title
 from gpupipe.tasks import CLASSIFICATION
 
@@ -57,14 +58,11 @@ def _slice_table(facts: CardFacts) -> list[str]:
     name, slices = facts.job.metrics[0], sorted(facts.outcome.slices[1:], key=lambda each: not each.is_worse)
     if not slices:
         return []
-    rows = [
-        [
-            facts.name(each.column), "missing" if each.level is None else facts.name(each.level), f"{each.n_rows:,}",
-            number(each.metrics[name]), " to ".join(map(number, each.intervals.get(name, ()))),
-            "yes" if each.is_worse else "",
-        ]
-        for each in slices[:MOST_SLICES]
-    ]  # fmt: skip
+    rows = []
+    for each in slices[:MOST_SLICES]:
+        level, ends = each.level, map(number, each.intervals.get(name, ()))
+        rows.append([facts.name(each.column), MISSING_LEVEL if level is None else facts.name(level)])
+        rows[-1] += [f"{each.n_rows:,}", number(each.metrics[name]), " to ".join(ends), "yes" * each.is_worse]
     head = ["column", "slice", "rows", metric_title(name), "95 % interval", "worse than all rows"]
     more = [f"And {count_noun(len(slices) - MOST_SLICES, 'more slice')}.", ""] * (len(slices) > MOST_SLICES)
     return ["", *table(head, rows, n_left=2), "", *more]
