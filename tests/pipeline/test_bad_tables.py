@@ -48,7 +48,7 @@ def written(folder: Path, table: pd.DataFrame, split: str = "{}", model: str = "
         ([None] * N, "{}", "the target 'y' is null in every row"),
         ([f"note {i}" for i in range(N)], "{}", "'y' is text"),
         (["rare", *"ab" * 59, "a"], "{}", "class 'rare' has a single row"),
-        (["rare", *"ab" * 59, "a"], "{cv: 3}", "class 'rare' has 1 rows; 3 folds need at least 3"),
+        (["rare", *"ab" * 59, "a"], "{cv: 3}", "class 'rare' has 1 row; 3 folds need at least 3"),
         (["a"] * 100 + ["b"] * 20, "{shuffle: false, stratify: false}", "training rows have the same class"),
     ],
 )
