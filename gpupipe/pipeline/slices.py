@@ -142,8 +142,12 @@ def add_slices(
     missed = tuple(_missed(fail_on, outcome.leaderboard[0].metrics, slices[1:]))
     for each in missed:
         stage.note(f"evaluate.fail_on: {missed_text(each)}", "warning")
-    if levels and all(each.n_rows < fail_on.min_rows for each in slices[1:]):
+    large = [each for each in slices[1:] if each.n_rows >= fail_on.min_rows]
+    if levels and not large:
         stage.note(f"evaluate.fail_on: no slice is checked, as none has {fail_on.min_rows} evaluated rows", "warning")
+    limited = {metric for rule, metric, _ in fail_on.rules if rule.endswith("_slice")}
+    for each in (each for each in large if any(math.isnan(each.metrics[metric]) for metric in limited)):
+        stage.note(f"evaluate.fail_on: {each} is not checked: {'; '.join(each.notes)}", "warning")
     return replace(outcome, slices=slices, missed=missed)
 
 
@@ -183,7 +187,7 @@ def _measure(job: Job, outcome: LeaderboardResult, levels: Mapping[str, RowLevel
                 lambda at: score(rows[at]), known, truth.y[rows], MOST_RESAMPLED, by_class=by_class
             )
         ends = {metric: np.nanquantile(each, (0.025, 0.975)).tolist() for metric, each in errors.items()}
-        intervals = {metric: (known[metric] + low, known[metric] + high) for metric, (low, high) in ends.items()}
+        intervals = {m: (known[m] + min(low, 0.0), known[m] + max(high, 0.0)) for m, (low, high) in ends.items()}
         deviations.append(float(np.nanstd(errors[name])) if name in errors else math.nan)
         notes = undefined_notes(task, metrics) if len(rows) else ["no row of the slice was evaluated"]
         return MetricSlice(column, level, len(rows), metrics, intervals, notes=notes)

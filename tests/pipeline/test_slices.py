@@ -205,6 +205,8 @@ def test_a_slice_of_one_class_has_no_area_and_says_why(tmp_path: Path) -> None:
     assert alone["notes"] == ["roc_auc is undefined: the rows have only one class"]
     assert [each["metrics"]["roc_auc"] for each in written if each["level"] == "b"] == [None]
     assert done.missed_limits == []
+    texts = [note.text for note in done.timeline.all_notes("warning")]
+    assert any("kind: b (" in text and "is not checked: roc_auc is undefined" in text for text in texts)
 
 
 def test_weights_and_several_targets(tmp_path: Path) -> None:
