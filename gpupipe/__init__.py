@@ -39,6 +39,7 @@ _HOMES = {
     "Model": "gpupipe.pipeline.model.model",
     "Pipeline": "gpupipe.pipeline.api",
     "PredictionWarning": "gpupipe.errors",
+    "QualityError": "gpupipe.errors",
     "QuoteError": "gpupipe.errors",
     "RowError": "gpupipe.errors",
     "RowSizeError": "gpupipe.errors",
@@ -74,6 +75,7 @@ if TYPE_CHECKING:  # the same names again: type checkers do not run `__getattr__
     from gpupipe.errors import GpupipeError as GpupipeError
     from gpupipe.errors import LimitError as LimitError
     from gpupipe.errors import PredictionWarning as PredictionWarning
+    from gpupipe.errors import QualityError as QualityError
     from gpupipe.errors import QuoteError as QuoteError
     from gpupipe.errors import RowError as RowError
     from gpupipe.errors import RowSizeError as RowSizeError

@@ -13,6 +13,7 @@
     │   ├── SchemaError       5  readable data that contradicts the schema
     │   │   └── RowError      5  rows given to a scorer, with each wrong cell
     │   └── ArtifactError     5  a corrupt, altered or unsupported model directory
+    ├── QualityError          6  complete run that misses a limit of `evaluate.fail_on`
     └── StoppedError    128 + n  stopped by signal n: 130 Ctrl-C, 143 SIGTERM
 
 A message has three parts and fits on one screen: *what* is wrong, *where*, and what to *do*. The command line shows
@@ -21,8 +22,7 @@ tracebacks only with ``--debug``.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -320,6 +320,14 @@ class ArtifactError(DataError):
     title = "Model error"
 
 
+class QualityError(GpupipeError):
+    """Complete run that misses a limit of ``evaluate.fail_on`` (exit code 6); `run` is the `gpupipe.Run`."""
+
+    exit_code = 6
+    title = "Quality limit missed"
+    run: Any = None
+
+
 class StoppedError(GpupipeError):
     """Run that stopped at a safe point after a signal (exit code 128 + signal number).
 
@@ -387,13 +395,3 @@ def describe_spelling(name: str, known: Iterable[str]) -> str:
         return f"the names {name!r} and {other!r} differ in the blanks around them: rename one of them"
     what = f"the names {name!a} and {other!a} look equal but differ in Unicode normalization"
     return f"{what}: rename one of them, as with unicodedata.normalize('NFC', name)"
-
-
-@contextmanager
-def naming_target(name: str | None) -> Iterator[None]:
-    """Name one of several targets in the errors of its part of the work."""
-    try:
-        yield
-    except (ConfigError, DataError) as error:
-        error.what = f"target {name!r}: {error.what}"
-        raise

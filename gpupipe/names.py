@@ -94,10 +94,14 @@ def count_noun(n: int, noun: str, one: str = "", more: str = "") -> str:
 
     >>> count_noun(1, "row"), count_noun(1234, "row")
     ('1 row', '1,234 rows')
+    >>> count_noun(2, "class"), count_noun(2, "entity")
+    ('2 classes', '2 entities')
     >>> count_noun(1, "row", "is a duplicate", "are duplicates")
     '1 row is a duplicate'
     """
-    noun, predicate = (noun, one) if n == 1 else (f"{noun}s", more or one)
+    if n != 1:
+        noun = f"{noun}es" if noun.endswith("s") else f"{noun[:-1]}ies" if noun[-2:] == "ty" else f"{noun}s"
+    predicate = one if n == 1 else more or one
     return f"{n:,} {noun} {predicate}".rstrip()
 
 

@@ -77,3 +77,23 @@ def test_no_code_depends_on_the_wording_of_a_message() -> None:
 )
 def test_a_search_is_found(code: str) -> None:
     assert len(list(searched(code))) == 1
+
+
+COUNTED = r"\{[^{}]*:,\} (?:(?:more|other|further|test|training) )?[a-z]+s\b"
+NEVER_ONE = {
+    "drift/reference.py": 1, "pipeline/model/card/data_sections.py": 1, "pipeline/model/card/card.py": 1,
+    "cli/export.py": 1,
+}  # fmt: skip
+
+
+def test_counts_that_may_be_one_have_a_singular() -> None:
+    """`count_noun` writes the counts of reports, cards and commands, except those that are never 1."""
+    found: dict[str, int] = {}
+    for folder in ("report", "drift", "pipeline/model", "pipeline/display", "cli"):
+        for path in sorted((ROOT / "gpupipe" / folder).rglob("*.py")):
+            if n := len(re.findall(COUNTED, path.read_text(encoding="utf-8"))):
+                found[path.relative_to(ROOT / "gpupipe").as_posix()] = n
+        for path in sorted((ROOT / "gpupipe" / folder).rglob("*.html")):
+            text = path.read_text(encoding="utf-8")
+            assert not re.findall(r'\{\{ "s" if |number \}\} more [a-z]+s', text), path.name
+    assert found == NEVER_ONE

@@ -11,7 +11,7 @@ from airflow.sdk import dag, task
 from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
 
 PYTHON = sys.executable  # or the Python of another environment, with gpupipe
-ERRORS = range(1, 6)  # exit codes of errors, which another attempt would repeat
+ERRORS = range(1, 7)  # exit codes of errors, which another attempt would repeat
 
 
 def gpupipe(folder: str, *arguments: str) -> None:

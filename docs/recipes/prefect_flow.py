@@ -8,7 +8,7 @@ from typing import Any
 
 from prefect import flow, task
 
-ERRORS = range(1, 6)  # exit codes of errors, which another attempt would repeat
+ERRORS = range(1, 7)  # exit codes of errors, which another attempt would repeat
 
 
 def gpupipe(*arguments: str) -> None:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, TextIO
 
 from gpupipe.bench.figures import EXTRAS, PROCESS, SERVE, STAGES, ratio
 from gpupipe.bench.runners import FRESH, STEADY
+from gpupipe.names import count_noun
 from gpupipe.report.text import printable
 
 if TYPE_CHECKING:
@@ -69,7 +70,7 @@ def table_heading(table: Mapping[str, Any], document: Mapping[str, Any]) -> str:
     runs = document["repeat"]
     return (
         f"{table['data']}: {table['rows']:,} rows, {table['features']} features, {model}{folds}\n"
-        f"median of {runs} run{'s' * (runs != 1)}, in turns; wall seconds (in brackets: CPU seconds of all threads)"
+        f"median of {count_noun(runs, 'run')}, in turns; wall seconds (in brackets: CPU seconds of all threads)"
     )
 
 

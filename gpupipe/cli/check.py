@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from gpupipe.cli.options import no_code_option, override_option
+from gpupipe.names import count_noun
 from gpupipe.report.text import printable
 
 if TYPE_CHECKING:
@@ -47,7 +48,7 @@ def command(config: Path, overrides: tuple[str, ...], no_data: bool, no_code: bo
     hide = checked.origin.redactor.hide
     models = ", ".join(entry.label for entry in checked.models) or "models by task"
     tables = f" joined with {', '.join(checked.tables)}" if checked.tables else ""
-    ops = f"{len(checked.features)} feature op{'s' * (len(checked.features) != 1)}"
+    ops = count_noun(len(checked.features), "feature op")
     if no_code and not no_data:
         from gpupipe.config.redacted_output import redact_output
         from gpupipe.pipeline.run_inputs import refuse_code
@@ -77,7 +78,7 @@ def _of_the_data(config: Config) -> list[str]:
     ]
     n_generated = sum(op.most_columns for op in config.features if isinstance(op, Generate))
     views += [f"generate adds up to {n_generated:,} more"] if n_generated else []
-    rows = f"{found.n_rows:,} rows" if found.is_whole else f"a sample of {found.n_rows:,} rows"
+    rows = count_noun(found.n_rows, "row") if found.is_whole else f"a sample of {count_noun(found.n_rows, 'row')}"
     goal = [found.goal.note] if found.goal is not None else []
     lines = ["; ".join([rows, *goal, *views]), *(f"warning: {text}" for text in found.warnings)]
     lines += [line] if (line := code_line(config)) else []

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from gpupipe.cli.options import no_code_option, override_option
+from gpupipe.names import count_noun
 from gpupipe.units import GIB
 
 if TYPE_CHECKING:
@@ -133,7 +134,7 @@ def _show_estimates(found: ConfigEstimates, has_stages: bool) -> None:
     names += ["cost", "cheaper from rows"] * has_costs
     table = _table(names, left=("", "fits"))
     costs = [_range(found.cpu_cost), ""] * has_costs
-    plan, name = found.cpu_plan, f"this CPU, {found.n_threads} thread{'s' * (found.n_threads > 1)}"
+    plan, name = found.cpu_plan, f"this CPU, {count_noun(found.n_threads, 'thread')}"
     memory = [f"{n_bytes / GIB:.1f}" for n_bytes in (plan.host_limit, plan.host_bytes)]
     fits = "no" if plan.error else "on disk" if plan.on_disk else "yes"
     table.add_row(name, *memory, fits, _range(found.cpu.total), "", "", *costs)
@@ -156,7 +157,7 @@ def _notes(found: ConfigEstimates) -> list[str]:
         unknown |= dict.fromkeys(() if gpu.time is None else gpu.time.unknown)
     limited = any(stage.is_limit for stage in found.cpu.stages)
     return [
-        f"\n{about}{found.n_rows:,} rows, imports included; not predicted: {', '.join(unknown) or 'nothing'}",
+        f"\n{about}{count_noun(found.n_rows, 'row')}, with imports; not predicted: {', '.join(unknown) or 'nothing'}",
         "with RAPIDS; without it, files are read on the CPU, and models of cuML train there",
         "~ estimated, not measured: from shares of a GPU's peaks that are published for other programs, or assumed",
         f"this CPU: measured rates; {format_bandwidth(found.core.bandwidth)} copied and "

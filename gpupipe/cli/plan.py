@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from gpupipe.cli.options import device_override_option, no_code_option, override_option
+from gpupipe.names import count_noun
 from gpupipe.units import GIB, parse_size
 
 if TYPE_CHECKING:
@@ -119,7 +120,7 @@ def _show(plan: RunPlan) -> None:
     peaks = f"peak {_gib(plan.host_bytes)} GiB of {_gib(plan.host_limit)} on the host"
     if on_gpu:
         peaks += f", {_gib(plan.device_bytes)} GiB of {_gib(plan.device_limit)} on the GPU"
-    console.print(f"\n{about}{plan.n_rows:,} rows; {peaks}")
+    console.print(f"\n{about}{count_noun(plan.n_rows, 'row')}; {peaks}")
     for warning in plan.warnings:
         console.print(f"warning: {printable(warning)}", style="yellow", soft_wrap=True)
     if plan.on_disk:

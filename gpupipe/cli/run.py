@@ -58,6 +58,12 @@ def command(
     predictions, timeline and report.
 
     Ctrl-C stops the run at the next safe point; a second Ctrl-C ends it at once. Resume it with --resume.
+
+    \b
+    Exit codes:
+      0  the run is complete
+      6  the run is complete, and misses a limit of evaluate.fail_on
+      2 to 5, 130, 143  an error, or a stopped run; see the documentation
     """
     if cluster is not None and nproc > 1:
         raise click.UsageError("--nproc cannot be combined with --cluster, whose workers share the training")
@@ -86,6 +92,7 @@ def command(
 
         done = run_pipeline(settings, output, [console], resume=resume, n_processes=nproc, stop_signal=stop_signal)
         console.finished(leaderboard_rows(done.leaderboard), done.document, done.shown_path)
+        done.require_limits()
 
 
 def require_full_screen(quiet: bool) -> None:

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from gpupipe.errors import ConfigError, GpupipeError, did_you_mean
+from gpupipe.names import count_noun
 
 if TYPE_CHECKING:
     from gpupipe.config.composer import Composer
@@ -114,7 +115,7 @@ def parse_source_options(values: Sequence[str], base: TableSource) -> TableSourc
         problems += [str(problem) for problem in problems_of(error, root, type(base))]
     if not problems:
         return adjusted
-    raise ConfigError(f"{len(problems)} invalid --source option{'s' * (len(problems) != 1)}:", problems=problems)
+    raise ConfigError(f"{count_noun(len(problems), 'invalid --source option')}:", problems=problems)
 
 
 def _keys() -> tuple[str, ...]:

@@ -29,6 +29,7 @@ from gpupipe.features import OPS, FeatureOp
 from gpupipe.io.frame_field import is_in_memory
 from gpupipe.metrics import METRICS
 from gpupipe.models import MODELS
+from gpupipe.names import count_noun
 from gpupipe.settings import Settings
 
 MAX_BYTES = 4 * MAX_CHARACTERS + 4  # one more character than allowed, in UTF-8
@@ -212,7 +213,7 @@ def _error(title: str, problems: Sequence[Problem]) -> ConfigError:
 
 def heading(title: str, problems: Sequence[Problem]) -> str:
     """Return the heading of a list of errors: ``2 errors in churn.yaml:``."""
-    return f"{len(problems)} error{'s' * (len(problems) != 1)} in {title}:"
+    return f"{count_noun(len(problems), 'error')} in {title}:"
 
 
 def in_lines(problems: Sequence[Problem]) -> list[str]:

@@ -24,6 +24,7 @@ from gpupipe.config.trackers import TrackSettings
 from gpupipe.features.ops.keyed_op import KeyedOp
 from gpupipe.io.settings import JoinedTable, Source
 from gpupipe.metrics.settings import Evaluate
+from gpupipe.names import count_noun
 from gpupipe.report.settings import Report
 from gpupipe.rules import ColumnRules
 from gpupipe.settings import Settings, Size
@@ -89,7 +90,7 @@ class Config(Settings):
     >>> settings = {"source": {"generate": "churn", "rows": 1000, "target": "Churn"}, "models": ["xgboost"]}
     >>> config = gp.Pipeline.from_dict(settings).config
     >>> config
-    Config('pipeline': churn, 1 ops, xgboost)
+    Config('pipeline': churn, 1 op, xgboost)
     >>> config.split.test_size, config.output
     (0.2, 'runs/')
     """
@@ -156,7 +157,7 @@ class Config(Settings):
     def __repr__(self) -> str:
         models = ", ".join(entry.label for entry in self.models[:4]) + (", …" if len(self.models) > 4 else "")
         source = self.origin.redactor.hide(self.source.label)[:80]
-        return f"Config({self.name!r}: {source}, {len(self.features)} ops, {models or 'models by task'})"
+        return f"Config({self.name!r}: {source}, {count_noun(len(self.features), 'op')}, {models or 'models by task'})"
 
     __str__ = __repr__
 

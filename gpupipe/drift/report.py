@@ -255,7 +255,7 @@ class DriftReport:
             width = min(NAME_LETTERS, max(len(each.name) for _, each in shown))
             lines += [_line(what, each, width) for what, each in shown]
         if (more := len(self.drifted) - limit) > 0:
-            lines.append(f"and {more} more columns")
+            lines.append(f"and {count_noun(more, 'more column')}")
         if len(self.periods) > 1:
             lines.append(f"by {self.unit}: {describe_runs(self.periods)}")
         lines += [_metric_line(metric) for metric in self.metrics]

@@ -7,14 +7,12 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
 
 import numpy as np
 
 from gpupipe.drift.reference import FIRST_LEVEL_CELL, NULL_CELL, OTHER_CELL, UNSEEN_CELL, DriftColumn
-from gpupipe.report.text import number, whole_number
+from gpupipe.report.text import column_value, whole_number
 from gpupipe.typing import Array
-from gpupipe.units import DAY_US
 
 LEAST_SHARE = 0.005  # smaller changes of a share are not worded
 SPREAD = (0.1, 0.9)  # quantiles that are named if the median stays
@@ -102,7 +100,7 @@ class BinQuantile:
         """Return the value as text, rounded to a digit of the size of the bin."""
         digits = -math.floor(math.log10(1.1 * self.width)) if self.width > 0 else 5  # bins of whole numbers: nearly 1
         if kind == "datetime" or not -12 < digits < 5:
-            return format_value(self.value, kind)
+            return column_value(self.value, kind)
         rounded = round(self.value, digits)
         return f"{rounded:,.{digits}f}" if digits > 0 else whole_number(rounded)
 
@@ -128,14 +126,3 @@ def bin_quantiles(edges: Array, counts: Array, shares: tuple[float, ...]) -> lis
         side = "below" if at == 0 else "above" if at == len(counts) - 1 else ""
         found.append(BinQuantile(float(x[at] + min(max(inside, 0.0), 1.0) * width), width, side))
     return found
-
-
-def format_value(value: float, kind: str) -> str:
-    """Return a number or a time (microseconds since 1970-01-01 UTC) as text."""
-    if kind != "datetime":
-        return number(float(value))
-    try:
-        moment = datetime(1970, 1, 1, tzinfo=UTC) + timedelta(microseconds=int(value))
-    except OverflowError:  # after the year 9999
-        return f"{value:.0f} microseconds"
-    return f"{moment:%Y-%m-%d}" if not int(value) % DAY_US else f"{moment:%Y-%m-%d %H:%M}"

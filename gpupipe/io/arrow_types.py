@@ -24,6 +24,7 @@ import pyarrow.compute as pc
 
 from gpupipe.errors import GpupipeError, SchemaError
 from gpupipe.io.missing_values import TEXT, relabel
+from gpupipe.names import count_noun
 from gpupipe.table.exact_texts import bytes_text, uuid_text
 from gpupipe.table.exact_values import SHORT_BYTES, is_number
 from gpupipe.table.time_columns import as_micros
@@ -35,7 +36,7 @@ PANDAS_TYPES = ("pandas.interval", "pandas.period")  # read as text
 
 def describe_beyond(n_times: int) -> str:
     """Return the note about times that microseconds cannot hold."""
-    return f"{n_times:,} time{'s' * (n_times != 1)} outside the years -290308 to 294246, read as null"
+    return f"{count_noun(n_times, 'time')} outside the years -290308 to 294246, read as null"
 
 
 class UnusableColumn(GpupipeError):

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from gpupipe.errors import ConfigError, DataError
 from gpupipe.io.hashing_stream import HashingStream
+from gpupipe.names import count_noun
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -109,7 +110,7 @@ class InMemoryTable:
 
 def count(n: int, noun: str) -> str:
     """Return a number with its noun: ``"7,043 rows"``."""
-    return f"{n:,} {noun}{'s' * (n != 1)}"
+    return count_noun(n, noun)
 
 
 def type_name(value: Any) -> str:

@@ -12,7 +12,7 @@ from gpupipe.metrics.predictions import predicted_labels
 from gpupipe.metrics.quantiles import QuantileLoss, quantile_losses
 from gpupipe.metrics.ranked_groups import CutoffNdcg, cutoff_ndcgs
 from gpupipe.metrics.registry import METRICS, Metric
-from gpupipe.metrics.settings import Costs, Evaluate, Importance
+from gpupipe.metrics.settings import Costs, Evaluate, FailOn, Importance, SliceColumn
 from gpupipe.metrics.threshold import choose_threshold
 
 __all__ = [
@@ -23,11 +23,13 @@ __all__ = [
     "Curves",
     "CutoffNdcg",
     "Evaluate",
+    "FailOn",
     "Importance",
     "Metric",
     "Points",
     "QuantileLoss",
     "Residuals",
+    "SliceColumn",
     "choose_threshold",
     "confusion",
     "curves",

@@ -48,7 +48,8 @@ def metric_names(tasks: Collection[Task], settings: Evaluate) -> tuple[str, ...]
     suitable = tuple(name for name, metric in METRICS.items() if metric.tasks.issuperset(tasks))
     wanted = settings.metrics or [name for name in suitable if METRICS.get(name).default]
     first = settings.select_by or (settings.metrics or [DEFAULT_ORDER[task]])[0]
-    names = tuple(dict.fromkeys([first, *wanted, *(["cost"] if settings.cost is not None else [])]))
+    limited = [] if settings.fail_on is None else [name for _, name, _ in settings.fail_on.rules]
+    names = tuple(dict.fromkeys([first, *wanted, *(["cost"] if settings.cost is not None else []), *limited]))
     if settings.cost is None and "cost" in names:
         raise ConfigError(
             "the metric cost needs evaluate.cost",
@@ -65,6 +66,12 @@ def metric_names(tasks: Collection[Task], settings: Evaluate) -> tuple[str, ...]
             f"metrics that are not available for the task {' or '.join(sorted(tasks))}: {', '.join(wrong)}",
             where="evaluate.metrics",
             fix=f"choose from {', '.join(suitable)}",
+        )
+    if settings.by and not SUPERVISED.issuperset(tasks):
+        raise ConfigError(
+            f"slices are for classification, regression and quantiles; the task is {task}",
+            where="evaluate.by",
+            fix="remove it",
         )
     return names
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import AfterValidator, Field, model_validator
+from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 from pydantic_core import PydanticCustomError
 
 from gpupipe.errors import ConfigError, did_you_mean
@@ -65,6 +65,58 @@ class Costs(Settings):
         return self
 
 
+class SliceColumn(Settings):
+    """Column whose values divide the evaluated rows into slices."""
+
+    column: str = Field(description="A column of the main table, which may be dropped, or of a joined one.")
+    bins: (
+        Annotated[int, Field(ge=2, le=20)] | Annotated[tuple[Finite, ...], Field(min_length=1, max_length=19)] | None
+    ) = Field(
+        None,
+        description="Numbers and times: how many bins of equally many rows, or the ascending edges between bins. "
+        "null: each value is a slice if there are at most 10, all of them whole numbers; otherwise 4 bins.",
+    )
+
+    @model_validator(mode="after")
+    def _check_edges(self) -> Self:
+        if isinstance(self.bins, tuple) and list(self.bins) != sorted(set(self.bins)):
+            raise ValueError(f"expected ascending edges; got {', '.join(f'{edge:g}' for edge in self.bins)}")
+        return self
+
+
+def _slice_columns(value: Any) -> Any:
+    """Return the list of columns for a name, a column with its bins, or a list of both."""
+    items = value if isinstance(value, list | tuple) else [value]
+    return [{"column": str(item)} if isinstance(item, str | int) else item for item in items]
+
+
+class FailOn(Settings):
+    """Limits of the metrics of the exported model; a run that misses one is complete and ends with exit code 6."""
+
+    min: dict[MetricName, Finite] = Field({}, description="Lowest value of metrics that are better when higher.")
+    max: dict[MetricName, Finite] = Field({}, description="Highest value of metrics that are better when lower.")
+    min_slice: dict[MetricName, Finite] = Field({}, description="Like min, for each slice of evaluate.by.")
+    max_slice: dict[MetricName, Finite] = Field({}, description="Like max, for each slice of evaluate.by.")
+    min_rows: Annotated[int, Field(gt=0)] = Field(30, description="Fewest rows of a slice that has to keep its limits.")
+
+    @property
+    def rules(self) -> list[tuple[str, str, float]]:
+        """Each limit: its rule, metric and value."""
+        fields = ("min", "max", "min_slice", "max_slice")
+        return [(rule, name, value) for rule in fields for name, value in getattr(self, rule).items()]
+
+    @model_validator(mode="after")
+    def _check_limits(self) -> Self:
+        if not self.rules:
+            raise ValueError("expected a limit, such as min: {roc_auc: 0.8}")
+        for rule, name, _ in self.rules:
+            side = "min" if METRICS.get(name).greater_is_better else "max"
+            if not rule.startswith(side):
+                better = "higher" if side == "min" else "lower"
+                raise ValueError(f"{name} is better when {better}: use {side}{rule[3:]} instead of {rule}")
+        return self
+
+
 class Evaluate(Settings):
     """Evaluation of models."""
 
@@ -109,6 +161,19 @@ class Evaluate(Settings):
         description="Permutation importance of the champion's input columns. true: of at most 100 columns, those with "
         "the largest weight in the model. false: none, and no contributions in the report.",
     )
+    by: Annotated[
+        tuple[SliceColumn, ...],
+        BeforeValidator(_slice_columns, json_schema_input_type=str | SliceColumn | list[str | SliceColumn]),
+    ] = Field(
+        (),
+        description="Columns whose values divide the evaluated rows into slices, each column by itself: metrics of the "
+        "exported model are reported for each slice too. A column need not be an input of the model.",
+    )
+    fail_on: FailOn | None = Field(
+        None,
+        description="Limits of metrics, for CI pipelines: a run that misses one writes all its files, and ends with "
+        "exit code 6. null: none.",
+    )
 
     max_latency: Seconds | None = Field(
         None,
@@ -125,9 +190,11 @@ class Evaluate(Settings):
         return values
 
     @model_validator(mode="after")
-    def _require_costs(self) -> Self:
+    def _require_related(self) -> Self:
         if self.threshold == "min_cost" and self.cost is None:
             raise ValueError("threshold: min_cost needs evaluate.cost, such as {false_positive: 1, false_negative: 5}")
+        if self.fail_on is not None and not self.by and (self.fail_on.min_slice or self.fail_on.max_slice):
+            raise ValueError("fail_on has a limit for slices, which needs evaluate.by, such as by: [region]")
         return self
 
     @property

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from gpupipe.models.base import BestRound
 from gpupipe.models.context import FitContext, ValidationRows
+from gpupipe.names import count_noun
 from gpupipe.random_streams import make_generator
 from gpupipe.table.holdout import held_out
 from gpupipe.tasks import CLASSIFICATION
@@ -85,4 +86,4 @@ def describe_rounds(found: BestRound, n_held_out: int, n_refit: int | None, unit
     text = f"best {unit} {found.best:,} of {found.trained:,} on {n_held_out:,} held-out rows"
     if n_refit is None:
         return text
-    return f"{text}; trained again on all {n_refit:,} rows for {found.best:,} {unit}{'s' * (found.best != 1)}"
+    return f"{text}; trained again on all {n_refit:,} rows for {count_noun(found.best, unit)}"

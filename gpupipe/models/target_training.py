@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from gpupipe.errors import naming_target
+from gpupipe.errors import ConfigError, DataError
 from gpupipe.models.context import FitContext, ignore_rounds
 from gpupipe.models.fitted.base import FittedModel
 from gpupipe.models.fitted.targets import FittedTargets
@@ -15,6 +16,16 @@ from gpupipe.models.weights import require_labels
 if TYPE_CHECKING:
     from gpupipe.models.base import ModelSettings
     from gpupipe.typing import Array
+
+
+@contextmanager
+def naming_target(name: str | None) -> Iterator[None]:
+    """Name one of several targets in the errors of its part of the work."""
+    try:
+        yield
+    except (ConfigError, DataError) as error:
+        error.what = f"target {name!r}: {error.what}"
+        raise
 
 
 def fit_targets(

@@ -26,6 +26,7 @@ from gpupipe.io.input_files import InputFiles
 from gpupipe.io.join import declarations, join_chunk, read_joined, require_joinable
 from gpupipe.io.settings import JoinedTable, Source, TableSource
 from gpupipe.io.source_reader import LoadedTable, read_arrow
+from gpupipe.names import count_noun
 from gpupipe.partitions.encode import encode_chunks
 from gpupipe.partitions.source_chunks import ArrowChunk, ArrowChunks, read_chunks
 from gpupipe.partitions.table import PartitionedTable
@@ -104,7 +105,7 @@ def read_partitions(
     kinds = {column.name: column.kind for column in table.schema}
     gone = select_dropped(config.source.drop, kinds, config.source.targets, config.source.checked, lines)
     table = table.select(table.schema.without(gone)) if gone else table
-    return LoadedPartitions(table, tuple(lines), (*partition_notes, f"{len(table.partitions)} partitions"))
+    return LoadedPartitions(table, tuple(lines), (*partition_notes, count_noun(len(table.partitions), "partition")))
 
 
 def partition_table(table: Table, workers: Workers, n_partitions: int | None = None) -> PartitionedTable:

@@ -16,6 +16,7 @@ from typing import Any, Generic, TypeVar
 from gpupipe.backends.stage import Place, StageUse
 from gpupipe.errors import ConfigError
 from gpupipe.models.progress import ProgressReport
+from gpupipe.names import count_noun
 
 Result = TypeVar("Result")
 
@@ -74,7 +75,7 @@ class Workers(ABC):
     @property
     def label(self) -> str:
         """Their description in the timeline."""
-        return f"{self.n_workers} workers" if self.n_workers > 1 else "1 worker"
+        return count_noun(self.n_workers, "worker")
 
     @property
     def place(self) -> Place:

@@ -283,7 +283,7 @@ class Pipeline(FeatureAccess):
         Raises
         ------
         GpupipeError
-            A subclass for each reason, see `gpupipe.errors`. No run directory is written.
+            A subclass for each reason, see `gpupipe.errors`. No run directory is written, unless it is a QualityError.
 
         Examples
         --------
@@ -307,7 +307,7 @@ class Pipeline(FeatureAccess):
             done = run_pipeline(config, where, [console], resume=resume, n_processes=n_processes)
             warn_of_lost_rows(done.timeline, config)
             console.finished(leaderboard_rows(done.leaderboard), done.document, done.shown_path)
-        return done
+        return done.require_limits()
 
     def plan(self, assume_gpu: int | str | None = None) -> RunPlan:
         """Predict the stages of a run, their devices and memory, from file footers, sizes and a sample of the rows.

@@ -4,17 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from datetime import UTC, datetime
 from typing import Any
 
 import numpy as np
 
 from gpupipe.backends.base import Backend
 from gpupipe.report.data import ColumnQuality
+from gpupipe.report.text import column_value
 from gpupipe.rules import RuleViolation
 from gpupipe.table.blocks import EncodedTable
 from gpupipe.table.schema import FIRST_LEVEL, NAT, NULL, Column
 
+MOST_BARS = 20
+SAMPLED_ROWS = 20_000  # of a histogram
 ROWS_TO_SORT = 200_000  # distinct numbers are counted up to this many rows; sorting more would take seconds
 
 
@@ -59,6 +61,7 @@ def _levels(column: Column, values: Any, backend: Backend) -> dict[str, Any]:
     if known and column.levels:
         top = int(levels.argmax())
         found |= {"top": column.levels[top], "top_fraction": int(levels[top]) / known}
+        found["bars"] = np.sort(levels[levels > 0])[::-1][:MOST_BARS].tolist()
     return found
 
 
@@ -70,7 +73,7 @@ def _numbers(values: Any, backend: Backend) -> dict[str, Any]:
         found |= zip(("minimum", "mean", "maximum"), backend.to_host(backend.xp.stack(bounds)).tolist(), strict=True)
     if len(known) <= ROWS_TO_SORT:
         found["distinct"] = len(backend.xp.unique(known))
-    return found
+    return found | {"bars": _histogram(known, backend)}
 
 
 def _times(values: Any, backend: Backend) -> dict[str, Any]:
@@ -78,12 +81,18 @@ def _times(values: Any, backend: Backend) -> dict[str, Any]:
     found: dict[str, Any] = {"null_fraction": 1.0 - len(known) / max(1, len(values))}
     if len(known):
         bounds = backend.to_host(backend.xp.stack([known.min(), known.max()])).tolist()
-        found |= {"minimum": _when(bounds[0]), "maximum": _when(bounds[1])}
-    return found
+        found |= zip(("minimum", "maximum"), (column_value(each, "datetime") for each in bounds), strict=True)
+    return found | {"bars": _histogram(known, backend)}
 
 
-def _when(micros: Any) -> str:
-    try:
-        return datetime.fromtimestamp(int(micros) / 1e6, UTC).strftime("%Y-%m-%d %H:%M")
-    except (ValueError, OverflowError, OSError):
-        return f"{int(micros) / 1e6:g} s"
+def _histogram(known: Any, backend: Backend) -> list[float]:
+    """Return the number of sampled values in bars of equal width; the outer ones have the tails, 1 % at each end."""
+    sample = np.sort(backend.to_host(known[:: 1 + len(known) // SAMPLED_ROWS]).astype(np.float64))
+    if not len(sample):
+        return []
+    low, high = sample[[len(sample) // 100, -1 - len(sample) // 100]]
+    if not np.isfinite(high - low):
+        return []
+    n_bars = min(MOST_BARS, len(np.unique(sample)))
+    counts: list[float] = np.histogram(sample.clip(low, high), n_bars)[0].tolist()
+    return counts

@@ -31,7 +31,7 @@ from gpupipe.io.row_sample import SAMPLE_ROWS
 from gpupipe.io.settings import JoinedTable, Source, TableSource
 from gpupipe.io.source_reader import read_arrow
 from gpupipe.metrics import metric_names, unit_notes
-from gpupipe.names import MOST_HINTS, unmatched
+from gpupipe.names import MOST_HINTS, count_noun, unmatched
 from gpupipe.pipeline.goal import Goal
 from gpupipe.pipeline.input_copies import find_inputs
 from gpupipe.pipeline.job import Job
@@ -45,6 +45,7 @@ from gpupipe.pipeline.preparation import (
 )
 from gpupipe.pipeline.read_stage import ReadTable, read_table
 from gpupipe.pipeline.row_weights import weighted_rows
+from gpupipe.pipeline.slices import read_levels
 from gpupipe.pipeline.target import TargetColumn, find_goal, known_rows, target_values
 from gpupipe.pipeline.timeline import Timeline
 from gpupipe.pipeline.training import require_joint
@@ -153,14 +154,16 @@ class _Checker:
             known, row_ids, weights = weighted_rows(config, known, row_ids, found.table.n_rows, self.backend)
         y = None if self.goal is None else target_values(targets, row_ids, self.goal, config.source.positives)
         goal = self.goal or Goal("regression", next(iter(config.source.targets), None))
-        job = Job(config, self.backend, Timeline(), known, y, goal, (), weights=weights, derivation=derivation)
+        job = Job(config, self.backend, Timeline(), known, y, goal, (), None, None, weights, row_ids, derivation)
+        with self._collected("evaluate.by"):
+            read_levels(job)
         self._models(config)
         self._split(config, job)
         self._features(config, job)
 
     def result(self) -> DataCheck:
         """Return the result, without errors."""
-        questions = [f"{problem} (in a sample of {self.n_rows:,} rows)" for problem in self.open_questions]
+        questions = [f"{problem} (in a sample of {count_noun(self.n_rows, 'row')})" for problem in self.open_questions]
         warnings = tuple(dict.fromkeys([*self.warnings, *questions]))
         return DataCheck(self.n_rows, self.tables.is_whole, self.goal, self.features, self.entries, warnings)
 
@@ -257,7 +260,10 @@ class _Checker:
             advise_dropped(error, self.config)
             self._add(error, path)
         if len(missing) > MOST_HINTS:
-            self._add(kind(f"{len(missing) - MOST_HINTS:,} more names that match no column"), path)
+            self._add(
+                kind(f"{count_noun(len(missing) - MOST_HINTS, 'more name', 'that matches', 'that match')} no column"),
+                path,
+            )
 
     def _read(self, config: Config) -> ReadTable[Table] | None:
         """Return the rows; if they violate rules of ``data:``, read them again without rules."""

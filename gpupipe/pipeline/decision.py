@@ -13,7 +13,7 @@ from gpupipe.backends.base import Backend
 from gpupipe.metrics.calibration import Calibration, FittedMethod, fit_calibration
 from gpupipe.metrics.classification import EPSILON
 from gpupipe.metrics.conformal import Conformal, fit_conformal, interval_ends
-from gpupipe.metrics.predictions import Threshold
+from gpupipe.metrics.predictions import Threshold, has_rows
 from gpupipe.metrics.settings import Evaluate
 from gpupipe.metrics.threshold import choose_threshold
 from gpupipe.models import Prediction
@@ -60,6 +60,11 @@ class Decision:
     def uncalibrated(self) -> Decision:
         """The decision about predictions that are calibrated already."""
         return replace(self, calibration=None, targets=tuple(each.uncalibrated for each in self.targets))
+
+    def take(self, rows: Array) -> Decision:
+        """Return the decision of `rows`, integers or a mask, of those that it is about."""
+        threshold = self.threshold[rows] if has_rows(self.threshold) else self.threshold
+        return replace(self, threshold=threshold, targets=tuple(each.take(rows) for each in self.targets))
 
     @property
     def has_intervals(self) -> bool:

@@ -25,6 +25,7 @@ from gpupipe.metrics.clustering import ON_THE_HOST as UNLABELLED_ON_THE_HOST
 from gpupipe.metrics.ranked_groups import ON_THE_HOST as GROUPS_ON_THE_HOST
 from gpupipe.models import ONE_PROCESS, Prediction, Resources
 from gpupipe.models.matrix import gather_rows_in_order, predict_matrix, rows_by_worker
+from gpupipe.names import count_noun
 from gpupipe.pipeline.checkpoints.contents import ModelCheckpoint
 from gpupipe.pipeline.checkpoints.fold_models import FoldCheckpoints
 from gpupipe.pipeline.checkpoints.run_checkpoints import NO_CHECKPOINTS, RESUMED, RunCheckpoints
@@ -387,7 +388,7 @@ class CandidateTraining:
             if view in needed:
                 training_matrix(rows, view, job.backend)
             resumed = f", {RESUMED}" if found else ""
-            stage.note(f"{len(features.names)} columns for {', '.join(labels[view])}{resumed}")
+            stage.note(f"{count_noun(len(features.names), 'column')} for {', '.join(labels[view])}{resumed}")
             for note in features.notes:
                 stage.note(note)
             warned = {note.text for note in job.timeline.all_notes("warning")}  # by an earlier fold or view

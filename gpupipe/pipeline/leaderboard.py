@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
 
@@ -17,6 +18,7 @@ from gpupipe.pipeline.training import TrainedModel
 from gpupipe.report.data import LeaderboardRow
 from gpupipe.report.generated_features import GeneratedFeatures, read_generated
 from gpupipe.report.search_record import SearchRecord
+from gpupipe.report.slices import MetricSlice
 from gpupipe.report.tried_counts import TriedCounts, count_tried
 from gpupipe.typing import Array
 
@@ -85,6 +87,10 @@ class LeaderboardResult:
         Rows that the champion was trained on.
     n_validation_rows : int
         Training rows that were held out to choose the model and its decision; 0 if there were none.
+    slices : sequence of MetricSlice
+        All evaluated rows, then the slices of each column of ``evaluate.by``; empty without any.
+    missed : sequence of dict, optional
+        The limits of ``evaluate.fail_on`` that the champion misses; None if they were not checked.
     """
 
     leaderboard: list[LeaderboardEntry]
@@ -97,6 +103,8 @@ class LeaderboardResult:
     n_training_rows: int
     selection: Mapping[str, float] = field(default_factory=dict)
     n_validation_rows: int = 0
+    slices: Sequence[MetricSlice] = ()
+    missed: Sequence[dict[str, Any]] | None = None
 
     @property
     def tried(self) -> TriedCounts:
@@ -167,7 +175,7 @@ def leaderboard_rows(leaderboard: Sequence[LeaderboardEntry]) -> list[Leaderboar
 def _row(entry: LeaderboardEntry, *, is_best: bool) -> LeaderboardRow:
     row = LeaderboardRow(
         model=entry.label, metrics=entry.metrics, validation=entry.validation, best=is_best, seconds=entry.seconds,
-        search=entry.search,
+        search=entry.search, folds=entry.folds,
     )  # fmt: skip
     latency = entry.latency
     if latency is None:

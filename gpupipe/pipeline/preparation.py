@@ -14,13 +14,14 @@ import numpy as np
 from gpupipe.backends.base import Backend
 from gpupipe.config import Config, ModelEntry
 from gpupipe.config.locations import is_in_section
-from gpupipe.errors import ConfigError, DataError, GpupipeError, SchemaError, naming_target
+from gpupipe.errors import ConfigError, DataError, GpupipeError, SchemaError
 from gpupipe.features.history.derivation import Derivation, derive, derived_ops, key_columns
 from gpupipe.io.input_files import InputFiles
 from gpupipe.io.raw_columns import notes_of_missing_words
 from gpupipe.metrics import metric_names, unit_notes
 from gpupipe.metrics.settings import Evaluate
 from gpupipe.models import MODELS, ModelSettings, early_refusal
+from gpupipe.models.target_training import naming_target
 from gpupipe.names import count_noun
 from gpupipe.pipeline.default_models import default_entries, fill_entry
 from gpupipe.pipeline.goal import Goal
@@ -374,7 +375,6 @@ def check_folds(job: Job) -> None:
 def _divided(job: Job, divide: Callable[..., Divided]) -> Divided:
     split, seed = job.config.split, job.config.seed
     parts = None if split.column is None else _parts(job.table, split.column.name, job.backend)
-
     for own in job.of_targets():  # a rare class may have rows in the strata of others
         with naming_target(own.goal.target), named_class(own.goal):
             check_classes(split, own.strata())

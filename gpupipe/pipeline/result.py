@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from gpupipe.artifact.manifest import NAME as MANIFEST
 from gpupipe.config import Config, load_config
 from gpupipe.config.error_text import describe_python_value
-from gpupipe.errors import ArtifactError, ConfigError
+from gpupipe.errors import ArtifactError, ConfigError, QualityError
 from gpupipe.pipeline.goal import Goal
 from gpupipe.pipeline.importances import Importances
 from gpupipe.pipeline.latency import Latency
@@ -25,6 +25,7 @@ from gpupipe.pipeline.run_inputs import RUN_DIRECTORY
 from gpupipe.pipeline.timeline import Timeline
 from gpupipe.report.search_record import SearchRecord
 from gpupipe.report.sentences import search_lines
+from gpupipe.report.slices import MISSED_FIX, missed_sentence, slice_frame
 from gpupipe.report.text import metric_names, printable
 from gpupipe.report.tried_counts import TriedCounts
 from gpupipe.units import format_latency
@@ -113,11 +114,11 @@ class Run:
         validation = self.document.get("validation", {})
         latency = self.document.get("latency", {"limit_seconds": 0.0, "models": {}})
         latencies = {name: Latency.from_json(v, latency["limit_seconds"]) for name, v in latency["models"].items()}
-        searches = self._searches()
+        searches, folds = self._searches(), self.document.get("folds", {})
         return [
             LeaderboardEntry(
                 name, _numbers(metrics), _numbers(validation.get(name, {})), latency=latencies.get(name),
-                search=searches.get(name),
+                search=searches.get(name), folds=[_numbers(each) for each in folds.get(name, [])],
             )
             for name, metrics in self.document["models"].items()
         ]  # fmt: skip
@@ -154,6 +155,29 @@ class Run:
         """
         measured = read_importances(_read_json(self.path / "model" / MANIFEST).get("importances"))
         return (measured or Importances("", {})).to_frame()
+
+    @cached_property
+    def slices(self) -> pd.DataFrame:
+        """Metrics of the best model for each slice of ``evaluate.by``.
+
+        A DataFrame with the columns ``column``, ``level`` (null: missing values), ``n_rows``, ``is_worse``, and for
+        each metric ``METRIC``, ``METRIC_low`` and ``METRIC_high``, its 95 % interval. ``attrs["overall"]`` has the
+        metrics of all evaluated rows. It is empty without ``evaluate.by``.
+        """
+        return slice_frame(self.document.get("slices"))
+
+    @property
+    def missed_limits(self) -> list[dict[str, Any]]:
+        """Limits of ``evaluate.fail_on`` that the run misses: ``rule``, ``metric``, ``limit``, ``value`` and slice."""
+        return list(self.document.get("fail_on", {}).get("missed", []))
+
+    def require_limits(self) -> Run:
+        """Return this run; raise QualityError, whose attribute ``run`` it is, if it misses a limit."""
+        if missed := self.missed_limits:
+            error = QualityError(missed_sentence(missed), where=self.shown_path, fix=MISSED_FIX)
+            error.run = self
+            raise error
+        return self
 
     @cached_property
     def predictions(self) -> pd.DataFrame:

@@ -18,7 +18,7 @@ from gpupipe.io.input_files import InputFiles, data_files
 from gpupipe.io.join import read_joined
 from gpupipe.io.settings import CheckedSource, Source
 from gpupipe.io.source_reader import read_arrow
-from gpupipe.names import SELECTORS
+from gpupipe.names import SELECTORS, count_noun
 from gpupipe.rules import ColumnRules, RuleViolation, describe_violations
 from gpupipe.rules.check import find_violations
 from gpupipe.rules.model_rules import ServedRules
@@ -169,7 +169,7 @@ def settle(
     if refused:
         shown = describe_violations(refused, name_row, may_change)
         shown += [f"{each} (only warns)" for each in describe_violations(warned, name_row, may_change)]
-        count = f"{len(refused)} rule{'s' * (len(refused) != 1)}"
+        count = count_noun(len(refused), "rule")
         raise SchemaError("\n  ".join([f"{count} of {whose} violated:", *shown]), where=where, fix=fix)
     return describe_violations(warned, name_row, may_change)
 

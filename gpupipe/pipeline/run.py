@@ -23,6 +23,7 @@ from gpupipe.io.output_conflicts import require_no_conflict
 from gpupipe.metrics import ColumnImportance, undefined_notes
 from gpupipe.models import Resources
 from gpupipe.models.fitted.scikit_learn import FittedSklearn
+from gpupipe.names import count_noun
 from gpupipe.pipeline.atomic.disk import require_room, room_on
 from gpupipe.pipeline.candidate_latency import measure_latency
 from gpupipe.pipeline.checkpoints.keys import CheckpointKey, inputs_key, table_key
@@ -60,6 +61,7 @@ from gpupipe.pipeline.result import Run
 from gpupipe.pipeline.run_inputs import run_inputs
 from gpupipe.pipeline.rundir import RunDirectory, default_run_directory
 from gpupipe.pipeline.selection import Selection, make_selection
+from gpupipe.pipeline.slices import RowLevels, add_slices, read_levels
 from gpupipe.pipeline.steps import Evaluation, LatencyMeasurement, RunSteps, SelectionStep, TrainingRound
 from gpupipe.pipeline.timeline import Listener, Stage, Timeline
 from gpupipe.pipeline.trackers.run_tracker import RunTracker
@@ -184,6 +186,7 @@ class _Execution(JobBuilder, RunSteps):
         self._coverage: Sequence[IntervalCoverage | None]
         self._tuned: Sequence[ModelEntry] = ()
         self._export_error: Exception | None = None
+        self._levels: dict[str, RowLevels] = {}
 
     def split(self) -> None:
         job = self.build()
@@ -198,6 +201,7 @@ class _Execution(JobBuilder, RunSteps):
         self._job = job = replace(job, config=config, resources=self._resources, checkpoints=checkpoints)
         import_libraries(job, entries)
         with job.stage("split", job.backend.host_place) as stage:
+            self._levels = read_levels(job) if job.config.evaluate.by else {}
             folds = folds_of(job)
             stage.rows = job.table.n_rows
             stage.note(_describe(folds, stage.rows))
@@ -267,6 +271,8 @@ class _Execution(JobBuilder, RunSteps):
                 for goal, coverage in zip(job.goal.each, self._coverage, strict=True):
                     if coverage is not None:
                         stage.note(f"{goal.target}: {coverage}" if job.goal.targets else str(coverage))
+            with self._optional("the metrics of slices were not measured"):
+                self._outcome = outcome = add_slices(job, outcome, self._levels, stage)
             with self._optional("the importances of columns were not measured"):
                 explained = ExplainedRows.of(job, outcome)
                 self._importances = measure_importances(job, outcome, explained, stage)
@@ -321,7 +327,7 @@ class _Execution(JobBuilder, RunSteps):
         with self._job.stage("report", self._job.backend.host_place), self._optional("the report was not written"):
             write_report(
                 self._directory.path, self._job, self._outcome, self._importances, self._contributions,
-                self._plots, self._tuned, self._coverage,
+                self._plots, self._tuned, self._coverage, self._split_record,
             )  # fmt: skip
 
     def write_records(self) -> Run:
@@ -357,10 +363,12 @@ def _describe(folds: Sequence[Fold], n_rows: int) -> str:
     """Return the numbers of training and test rows; of folds, what is tested of all rows."""
     tested = np.count_nonzero(np.logical_or.reduce([fold.test for fold in folds]))
     if len(folds) > 1:
-        return f"{len(folds)} folds" if tested == n_rows else f"{len(folds)} folds, which test {tested:,} rows"
+        return (
+            f"{len(folds)} folds" if tested == n_rows else f"{len(folds)} folds, which test {count_noun(tested, 'row')}"
+        )
     unused = n_rows - tested - int(folds[0].train.sum())
-    parts = f"{int(folds[0].train.sum()):,} training rows, {tested:,} test rows"
-    return f"{parts}, {unused:,} rows in neither" if unused else parts
+    parts = f"{count_noun(int(folds[0].train.sum()), 'training row')}, {count_noun(tested, 'test row')}"
+    return f"{parts}, {count_noun(unused, 'row')} in neither" if unused else parts
 
 
 def metrics_document(
@@ -372,8 +380,17 @@ def metrics_document(
     validation = {entry.label: entry.validation for entry in outcome.leaderboard if entry.validation}
     if validation:
         document["validation"] = validation
+    folds = {entry.label: list(map(dict, entry.folds)) for entry in outcome.leaderboard if entry.folds}
+    if folds:
+        document["folds"] = folds
     if outcome.selection:
         document["selection"] = dict(outcome.selection)
+    if outcome.slices:
+        overall, *each = map(asdict, outcome.slices)
+        names = dict.fromkeys(one.column for one in outcome.slices[1:])
+        document["slices"] = {"overall": overall, "columns": {n: [s for s in each if s["column"] == n] for n in names}}
+    if outcome.missed is not None:
+        document["fail_on"] = {"missed": outcome.missed}
     found = {own.target: _known(each) for own, each in zip(goal.each, coverage, strict=False) if each is not None}
     if found:
         document["intervals"] = found if goal.targets else next(iter(found.values()))

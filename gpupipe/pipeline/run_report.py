@@ -12,12 +12,15 @@ import numpy as np
 from gpupipe.config import ModelEntry, resolved_yaml
 from gpupipe.metrics import METRICS, ColumnImportance, Points
 from gpupipe.metrics.settings import Importance as ImportanceSettings
+from gpupipe.names import count_noun
 from gpupipe.pipeline.column_quality import column_quality
 from gpupipe.pipeline.decision import Decision
 from gpupipe.pipeline.explanation import ModelPlots
+from gpupipe.pipeline.goal import Goal
 from gpupipe.pipeline.job import Job
 from gpupipe.pipeline.leaderboard import HeldOutPredictions, LeaderboardResult, leaderboard_rows
 from gpupipe.pipeline.libraries import libraries
+from gpupipe.pipeline.model.card.split_record import SplitRecord
 from gpupipe.pipeline.tuning.tuned_yaml import models_yaml
 from gpupipe.report.contributions import TargetContributions
 from gpupipe.report.data import (
@@ -43,12 +46,12 @@ from gpupipe.units import format_latency
 def write_report(
     folder: Path, job: Job, outcome: LeaderboardResult, importances: Sequence[ColumnImportance],
     contributions: Sequence[TargetContributions], drawings: Sequence[ModelPlots], tuned: Sequence[ModelEntry] = (),
-    coverages: Sequence[IntervalCoverage | None] = (None,),
+    coverages: Sequence[IntervalCoverage | None] = (None,), split: SplitRecord | None = None,
 ) -> None:  # fmt: skip
     """Write report.html and plots/ into `folder`.
 
     `contributions`, `drawings` and `coverages` are those of each target, `tuned` the entries with the best parameters
-    of a search.
+    of a search, `split` has the rows of each class.
     """
     each = (job.of_targets() or [job], outcome.held_out.each, outcome.decision.targets or (outcome.decision,))
     results = [_target_report(*parts) for parts in zip(*each, drawings, coverages, strict=True)]
@@ -89,6 +92,8 @@ def write_report(
             name, settings, len(importances), len(outcome.champion.features.inputs), is_folded=n_folds > 0
         ),
         columns=column_quality(job.table, job.goal.names, job.backend, job.rules.broken),
+        classes={} if split is None else _classes(job.goal, split),
+        slices=outcome.slices,
         lineage=[Lineage(output=f.name, inputs=f.inputs, op=f.op) for f in outcome.champion.features.features],
         stages=[stage for stage in timeline["stages"] if stage["status"] != "running"],  # the report's has no end yet
         limits=timeline["limits"],
@@ -122,6 +127,12 @@ def _target_report(
     )
 
 
+def _classes(goal: Goal, split: SplitRecord) -> dict[str, dict[str, tuple[int, int]]]:
+    targets = [own for own in goal.each if own.labels]
+    counts = zip(targets, split.classes, strict=True)
+    return {own.target or "": dict(zip(own.label_texts, each, strict=True)) for own, each in counts}
+
+
 def _evaluated_on(n_folds: int, n_repeats: int) -> str:
     if not n_folds:
         return "test split"
@@ -142,7 +153,7 @@ def _importance_note(
     if settings is None:
         return ""
     change = "decrease" if METRICS.get(metric).greater_is_better else "increase"
-    rows = f"at most {settings.rows:,} test rows" + (" of the last fold" if is_folded else "")
+    rows = f"at most {count_noun(settings.rows, 'test row')}" + (" of the last fold" if is_folded else "")
     note = (
         f"Permutation importance: the mean {change} of {metric_title(metric)} on {rows} when the values of a column "
         f"are shuffled, {settings.repeats} times."

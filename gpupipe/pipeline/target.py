@@ -323,7 +323,7 @@ def _binary(target: str, positives: Sequence[Label], found: ClassLabels) -> Goal
     if absent or not others:
         listed = ", ".join(map(str, labels[:MOST_LISTED]))
         if len(labels) > MOST_LISTED:
-            listed += f" and {len(labels) - MOST_LISTED:,} others; to predict a number, remove source.positive"
+            listed += f" and {count_noun(len(labels) - MOST_LISTED, 'other')}; for numbers, remove source.positive"
         raise ConfigError(
             f"the positive label {', '.join(sorted(absent or wanted))!r} is "
             + (f"not a value of {target!r}" if absent else f"the only value of {target!r}"),

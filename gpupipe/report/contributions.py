@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal
 
+from gpupipe.names import count_noun
 from gpupipe.report.example_rows import ExampleRow
 
 if TYPE_CHECKING:
@@ -232,9 +233,8 @@ def contribution_note(found: TargetContributions) -> str:
         "They describe the model, not causes.",
     ]
     if found.divided:
-        several = len(found.divided) > 1
         sentences.append(
-            f"Contributions of {len(found.divided):,} feature{'s' if several else ''} computed from several columns "
+            f"Contributions of {count_noun(len(found.divided), 'feature')} computed from several columns "
             "are divided equally among these columns."
         )
     return " ".join(sentences)

@@ -15,6 +15,7 @@ from gpupipe.report.intervals import IntervalCoverage
 from gpupipe.report.quantiles import QuantileRow
 from gpupipe.report.ranked_groups import NdcgRow
 from gpupipe.report.search_record import SearchRecord
+from gpupipe.report.slices import MetricSlice
 from gpupipe.report.tried_counts import TriedCounts
 
 Numbers = Sequence[float]
@@ -39,6 +40,8 @@ class LeaderboardRow:
         Latency of one row, and its limit; set if it was measured.
     search : SearchRecord, optional
         The models that an ensemble or tuning tried.
+    folds : sequence of mapping of str to float
+        Under cross-validation, the metrics of each fold.
     tuned_yaml : str
         For tuning: a ``models:`` section with the best parameters, as YAML.
     """
@@ -52,6 +55,7 @@ class LeaderboardRow:
     p99_seconds: float | None = None
     limit_seconds: float | None = None
     search: SearchRecord | None = None
+    folds: Sequence[Mapping[str, float]] = ()
     tuned_yaml: str = ""
 
     @property
@@ -191,6 +195,8 @@ class ColumnQuality:
         Its fraction of the rows that are not null, 0 to 1.
     notes : sequence of str
         For the reader: ``"constant"``, ``"11 nulls imputed"``.
+    bars : sequence of float
+        Relative heights: of a histogram of the values, or of the most frequent levels.
     """
 
     name: str
@@ -204,6 +210,7 @@ class ColumnQuality:
     top: str | None = None
     top_fraction: float | None = None
     notes: Sequence[str] = ()
+    bars: Sequence[float] = ()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -305,6 +312,10 @@ class ReportData:
     contributions : sequence of TargetContributions
         Contributions of input columns to the predictions of each target.
     columns : sequence of ColumnQuality
+    classes : mapping of str to mapping of str to (int, int)
+        Training and test rows of each class, by target.
+    slices : sequence of MetricSlice
+        All evaluated rows, then those of each slice; empty without slices.
     lineage : sequence of Lineage
     stages : sequence of mapping
         ``timeline.to_json()["stages"]``.
@@ -354,6 +365,8 @@ class ReportData:
     importance_note: str = ""
     contributions: Sequence[TargetContributions] = ()
     columns: Sequence[ColumnQuality] = ()
+    classes: Mapping[str, Mapping[str, tuple[int, int]]] = field(default_factory=dict)
+    slices: Sequence[MetricSlice] = ()
     lineage: Sequence[Lineage] = ()
     stages: Sequence[Mapping[str, Any]] = ()
     limits: Sequence[Mapping[str, Any]] = ()

@@ -6,7 +6,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from gpupipe import units
+from gpupipe.names import count_noun
 from gpupipe.report import text
+from gpupipe.report.inline import bars_svg
 from gpupipe.report.theme import COLORS, DARK, css_variables
 
 if TYPE_CHECKING:
@@ -35,6 +37,7 @@ def html_environment(*folders: Path) -> jinja2.Environment:
         text.number, text.signed, text.spread, text.percent, text.share, text.at_scale, text.metric_title,
         text.task_title, text.threshold_rule_title, text.direction, text.params_text,
         units.format_duration, units.format_latency, units.format_size, units.format_rate,
+        bars_svg, count_noun,
     )  # fmt: skip
     environment.filters |= {function.__name__: function for function in filters}
     environment.globals |= {

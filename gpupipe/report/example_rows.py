@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
+from gpupipe.names import count_noun
 from gpupipe.report.text import number, printable, signed
 
 if TYPE_CHECKING:
@@ -99,7 +100,7 @@ def example_sentences(found: TargetContributions, example: ExampleRow) -> list[s
     rest = [i for i in range(len(row)) if i not in named]
     if rest:
         total = _amount(float(sum(row[i] for i in rest)), largest)
-        sentences.append(f"{len(rest):,} other column{'s' * (len(rest) != 1)}: {total} in total.")
+        sentences.append(f"{count_noun(len(rest), 'other column')}: {total} in total.")
     sentences.append(_sum(found, example, base, base + float(row.sum()), largest))
     return sentences
 

@@ -4,9 +4,24 @@ from __future__ import annotations
 
 import html
 import re
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from gpupipe.report.text import printable
 from gpupipe.report.theme import COLORS
+
+if TYPE_CHECKING:
+    from markupsafe import Markup
+
+
+def bars_svg(heights: Sequence[float]) -> Markup:
+    """Return adjacent bars of these heights, stretched by the style of the page."""
+    from markupsafe import Markup
+
+    top = max(heights) or 1.0
+    bars = "".join(f"M{i} 20v-{20 * height / top:.3g}h.9V20z" for i, height in enumerate(heights))
+    box = f'viewBox="0 0 {len(heights)} 20" preserveAspectRatio="none"'
+    return Markup(f'<svg class="mini" {box} aria-hidden="true"><path d="{bars}"/></svg>')
 
 
 def inline_svg(svg: str, name: str, label: str) -> str:

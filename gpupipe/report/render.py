@@ -14,6 +14,7 @@ from gpupipe.report.hardware import sparkline_rows
 from gpupipe.report.inline import inline_svg
 from gpupipe.report.sentences import comparison_sentence, evaluation_basis, result_sentences
 from gpupipe.report.settings import Report
+from gpupipe.report.slices import slice_axis
 
 CAPTIONS = {
     "gains": "Cumulative gains",
@@ -121,6 +122,7 @@ def page(data: ReportData, plots: dict[str, str], title: str | None = None) -> s
         basis=evaluation_basis(data),
         comparison=comparison_sentence(data),
         searches=searches,
+        slice_axis=slice_axis(data.slices, data.metric),
         total_seconds=_total_seconds(data),
         sparklines=sparkline_rows(data, _total_seconds(data)),
         influential=influential,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from gpupipe.names import count_noun
 from gpupipe.report.data import Classification, Confusion, LeaderboardRow, Regression, ReportData, TargetReport
 from gpupipe.report.intervals import IntervalCoverage
 from gpupipe.report.quantiles import quantile_sentences
@@ -63,7 +64,7 @@ def evaluation_basis(data: ReportData) -> str:
         return ""
     weighted = f" Each row counts by its {data.weight}." if data.weight else ""
     if data.rows_test:
-        return f"Measured on {number(data.rows_test)} test rows that the model was not trained on.{weighted}"
+        return f"Measured on {count_noun(data.rows_test, 'test row')} that the model was not trained on.{weighted}"
     return f"Measured out of fold: each row is predicted by a model that was not trained on it.{weighted}"
 
 
@@ -89,14 +90,14 @@ def comparison_sentence(data: ReportData) -> str:
     rows = ["out-of-fold predictions of the training rows"] if _has_search(data) else []
     several = len(data.leaderboard) > 1
     if data.n_validation_rows and several:
-        rows.append(f"{number(data.n_validation_rows)} validation rows held out of the training rows")
+        rows.append(f"{count_noun(data.n_validation_rows, 'validation row')} held out of the training rows")
     elif several:
         rows.append("the test rows" if data.target is None else "the rows of all folds")
     compared = f"{data.tried} were compared on {' and on '.join(rows)}"
     if data.target is None:
         return f"{compared}."
     if data.rows_test:
-        tested = f"the {number(data.rows_test)} test rows, which only measure the result"
+        tested = f"the {count_noun(data.rows_test, 'test row')}, which only measure the result"
         return f"{compared}; no choice was made on {tested}."
     if not several:
         return f"{compared} of each fold; no choice was made on the rows that test the fold."
@@ -131,12 +132,12 @@ def search_summary(search: SearchRecord) -> str:
         shown = ", ".join(f"{each.weight:.2f} {each.label}" for each in members[:MOST_MEMBERS])
         more = f" and {len(members) - MOST_MEMBERS} more" if len(members) > MOST_MEMBERS else ""
         n = search.n_compared
-        found = [f"{len(members)} of {n} model{'s' * (n != 1)} are members: {shown}{more}"]
+        found = [f"{len(members)} of {count_noun(n, 'model')} are members: {shown}{more}"]
         found += [f"out-of-fold {title} {number(search.score)}"] * (search.score is not None)
     else:
         n_pruned = sum(each.state == "pruned" for each in search.tried)
         n = len(search.tried)
-        found = [f"{n} trial{'s' * (n != 1)}{f', {n_pruned} pruned' if n_pruned else ''}"]
+        found = [f"{count_noun(n, 'trial')}{f', {n_pruned} pruned' if n_pruned else ''}"]
         found += [f"best held-out {title} {number(search.score)}"] * (search.score is not None)
     return "; ".join([*found, *([ended] if ended else [])])
 
@@ -206,6 +207,6 @@ def _coverage(found: IntervalCoverage, target: str) -> str:
 def _clusters(sizes: Sequence[int], rows: str) -> list[str]:
     total, filled = sum(sizes), [size for size in sizes if size]
     return [
-        f"The {number(int(total))} {rows} fall into {len(filled)} cluster{'s' * (len(filled) != 1)}; the largest has "
+        f"The {number(int(total))} {rows} fall into {count_noun(len(filled), 'cluster')}; the largest has "
         f"{percent(max(filled) / total)} of them, the smallest {percent(min(filled) / total)}."
     ]

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
-from gpupipe.units import MISSING
+from gpupipe.units import DAY_US, MISSING
 
 if TYPE_CHECKING:
     from gpupipe.report.contributions import Direction
@@ -99,6 +100,29 @@ def whole_number(value: float) -> str:
     """Return a number without decimals: ``9,096``, and without a separator if it may be a year: ``2015``."""
     rounded = round(value)
     return str(rounded) if rounded in YEARS else f"{rounded:,}"
+
+
+def column_value(value: float | None, kind: str, n_digits: int = 4) -> str:
+    """Return a value of a column as text: a number, or a time in microseconds since 1970-01-01 UTC; "" for None.
+
+    A time has seconds only if numbers have more than four digits.
+
+    Examples
+    --------
+    >>> column_value(40.0, "numeric"), column_value(2015.0, "numeric"), column_value(86_400_000_000, "datetime")
+    ('40', '2015', '1970-01-02')
+    """
+    if value is None:
+        return ""
+    if kind != "datetime":
+        if float(value).is_integer() and abs(value) < 1e12:
+            return whole_number(value)
+        return number(float(value)) if n_digits == 4 else f"{value:,.{n_digits}g}"
+    try:
+        moment = datetime(1970, 1, 1, tzinfo=UTC) + timedelta(microseconds=int(value))
+    except OverflowError:  # after the year 9999
+        return f"{value:.0f} microseconds"
+    return f"{moment:%Y-%m-%d}{f' {moment:%H:%M:%S}'[: 6 if n_digits == 4 else 9] if int(value) % DAY_US else ''}"
 
 
 def signed(value: float, largest: float) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from gpupipe.names import count_noun
 from gpupipe.report.search_record import SearchRecord
 
 
@@ -42,7 +43,7 @@ class TriedCounts:
         counts = [(self.models, "model"), (self.trials, "trial"), (self.features, "candidate feature")]
         if self.models == 1 and self.is_choice:
             del counts[0]
-        named = [f"{n:,} {name}{'s' * (n != 1)}" for n, name in counts if n]
+        named = [count_noun(n, name) for n, name in counts if n]
         return " and ".join([", ".join(named[:-1]), named[-1]] if len(named) > 1 else named)
 
 

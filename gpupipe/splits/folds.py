@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from gpupipe.errors import ConfigError, DataError
+from gpupipe.names import count_noun
 from gpupipe.random_streams import derive_seed, make_generator
 from gpupipe.splits.fold import Fold
 from gpupipe.splits.settings import EXPANDING, Level, Predefined, Split
@@ -196,13 +197,19 @@ def _require_folds(split: Split, n_rows: int, y: Array | None, groups: Array | N
 
     cv = split.cv or 0
     if n_rows < cv:
-        raise DataError(f"{n_rows:,} rows are too few for {cv} folds", where="split.cv", fix="use fewer folds")
+        raise _too_few(n_rows, "row", cv)
     if groups is not None:
         n_groups = len(np.unique(groups))
         if n_groups < cv:
-            raise DataError(f"{n_groups} groups are too few for {cv} folds", where="split.cv", fix="use fewer folds")
+            raise _too_few(n_groups, "group", cv)
     elif y is not None:
         _require_class_rows(y, cv)
+
+
+def _too_few(n: int, noun: str, cv: int) -> DataError:
+    return DataError(
+        f"{count_noun(n, noun, 'is', 'are')} too few for {cv} folds", where="split.cv", fix="use fewer folds"
+    )
 
 
 def _require_class_rows(y: Array, cv: int) -> None:
@@ -211,7 +218,7 @@ def _require_class_rows(y: Array, cv: int) -> None:
     counts = np.bincount(y)
     rarest = int(np.where(counts == 0, counts.max(initial=0) + 1, counts).argmin())
     if counts[rarest] < cv:
-        what = f"has {counts[rarest]} rows; {cv} folds need at least {cv}"
+        what = f"has {count_noun(counts[rarest], 'row')}; {cv} folds need at least {cv}"
         raise RareClassError(rarest, what, "split.cv", "use fewer folds, ")
 
 

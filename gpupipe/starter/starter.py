@@ -149,7 +149,8 @@ def _summary_of_columns(columns: TableColumns) -> list[str]:
 def _cut(lines: list[str], what: str) -> list[str]:
     """Return the first `MAX_LINES` lines, and the number of further ones."""
     more = len(lines) - MAX_LINES
-    return lines if more <= 0 else [*lines[:MAX_LINES], f"and {more:,} more columns {what}: see the configuration"]
+    last = f"and {count_noun(more, 'more column')} {what}: see the configuration"
+    return lines if more <= 0 else [*lines[:MAX_LINES], last]
 
 
 def list_columns(path: str, source: TableSource | None = None) -> str:

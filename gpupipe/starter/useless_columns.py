@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
+from gpupipe.names import count_noun
 from gpupipe.starter.facts import ColumnFacts
 from gpupipe.table.column_summary import FEW_LEVELS
 
@@ -62,7 +63,7 @@ def _too_little(column: ColumnFacts) -> str:
     if n_filled == 0:
         return "empty"
     if n_rows >= MANY_ROWS and n_filled <= max(HANDFUL, NEARLY_EMPTY * n_rows):
-        return f"empty in all but {n_filled:,} rows"
+        return f"empty in all but {count_noun(n_filled, 'row')}"
     if n_filled < n_rows:
         return ""  # nulls may be informative
     if column.n_distinct == 1:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from gpupipe.errors import DataError
+from gpupipe.names import count_noun
 from gpupipe.table.schema import NAT
 from gpupipe.typing import Array
 
@@ -151,7 +152,7 @@ def known_times(times: Array) -> Array:
     missing = times == NAT if times.dtype.kind == "i" else np.isnan(times)
     if missing.any():
         raise DataError(
-            f"{int(missing.sum()):,} rows have no time to split by",
+            f"{count_noun(int(missing.sum()), 'row', 'has', 'have')} no time to split by",
             where="split.time",
             fix="drop those rows, or split by another column",
         )

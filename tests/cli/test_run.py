@@ -134,3 +134,14 @@ def test_a_killed_run_leaves_nothing_under_its_name(small: Path, tmp_path: Path,
     done = subprocess.run([*command, "--quiet"], env=environment, cwd=tmp_path, check=False, capture_output=True)
     assert done.returncode == 0, done.stderr
     assert {path.name for path in tmp_path.iterdir()} == {"small.yaml", "out"}
+
+
+def test_a_missed_limit_ends_with_code_6_after_everything_is_written(gpupipe, small: Path, tmp_path: Path) -> None:
+    limits = "evaluate={metrics: [roc_auc], by: Contract, fail_on: {min_slice: {roc_auc: 0.99}}}"
+    done = gpupipe("run", small, "--json", "--quiet", "--set", limits, "--output", tmp_path / "run", cwd=tmp_path)
+    assert done.returncode == 6
+    document = json.loads(done.stdout)
+    assert {each["rule"] for each in document["fail_on"]["missed"]} == {"min_slice"}
+    assert done.stderr.startswith("Quality limit missed: the run is complete, but misses evaluate.fail_on:")
+    assert "for Contract: " in done.stderr and "Internal" not in done.stderr
+    assert (tmp_path / "run" / "report.html").is_file() and (tmp_path / "run" / "model" / "README.md").is_file()

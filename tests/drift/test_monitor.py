@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from matplotlib.font_manager import findfont, get_font
 
 from gpupipe.drift.monitor.distributions import draw_cells
 from gpupipe.drift.report import ColumnDrift, DriftReport, PeriodDrift
@@ -164,3 +165,22 @@ def test_small_integers_are_named_by_their_value_and_levels_are_the_changed_ones
     names = [pair.name for pair in many.pairs]
     assert names[-3:] == ["30 more levels", "unseen", "null"] and "l37" in names and "l0" in names
     assert sum(pair.now for pair in many.pairs) == pytest.approx(1)
+
+
+def test_figures_of_metrics_fit_into_their_columns(report: DriftReport) -> None:
+    """Compare the width of the longest texts, in a wide typeface, with the columns of the style."""
+    large = replace(report.metrics[0], name="rmse", recorded=1_234_567.0, value=987_654.0, low=812_345.0, high=1.2e6)
+    small = replace(report.metrics[0], name="log_loss", recorded=3.1e-06, value=1.05e-05, low=1.01e-05, high=1.09e-05)
+    text = replace(report, metrics=(large, small)).to_html("", COMPARED)
+    body = text[text.index('class="bars intervals"') :]
+    rule = re.search(r"\.intervals tr { grid-template-columns: minmax\(\d+px, \d+px\) 1fr ([^;]*); }", text)
+    assert rule is not None and ".intervals .value small { display: block; }" in text
+    widths = [int(width.removesuffix("px")) for width in rule[1].split()]
+    font = get_font(findfont("DejaVu Sans"))
+    font.set_size(13, 72)
+    for row in re.findall(r"<tr>(.*?)</tr>", body, flags=re.DOTALL)[:2]:
+        cells = re.findall(r'<td class="value">(.*?)</td>', row, flags=re.DOTALL)
+        for cell, width in zip(cells, widths, strict=True):
+            for line in re.split(r"</?small>", cell):  # each on its own line
+                font.set_text(unescape(re.sub(r"<[^>]*>", "", line)).strip())
+                assert font.get_width_height()[0] / 64 <= width, line

@@ -49,7 +49,7 @@ def written(folder: Path, table: pd.DataFrame, split: str = "{}", model: str = "
         ([None] * N, "{}", "the target 'y' is null in every row"),
         ([f"note {i}" for i in range(N)], "{}", "'y' is text"),
         (["rare", *"ab" * 59, "a"], "{}", "class 'rare' has a single row"),
-        (["rare", *"ab" * 59, "a"], "{cv: 3}", "class 'rare' has 1 rows; 3 folds need at least 3"),
+        (["rare", *"ab" * 59, "a"], "{cv: 3}", "class 'rare' has 1 row; 3 folds need at least 3"),
         (["a"] * 100 + ["b"] * 20, "{shuffle: false, stratify: false}", "training rows have the same class"),
         (["a"] * 79 + ["b"] * 41, "{time: t, cv: 2}", r"fold 1 of 2: all 40 training rows have the same class \(a\)"),
         (["a", "b"] * 4 + ["a"] * 112, "{time: t, window: 20 rows, cv: 2}", r"fold 1 of 2: all 20 .* same class \(a\)"),

@@ -21,6 +21,7 @@ from gpupipe.pipeline import run as run_module
 from tests.pipeline import test_quantiles as quantiles
 from tests.pipeline import test_rankings as rankings
 from tests.pipeline import test_row_weights as row_weights
+from tests.pipeline import test_slices as slices
 from tests.pipeline import test_targets as targets
 
 
@@ -78,3 +79,13 @@ def test_several_targets(cluster: dict[str, Any], tmp_path: Path) -> None:
         assert second["ridge"][f"r2[{name}]"] == pytest.approx(first["ridge"][f"r2[{name}]"], abs=1e-6)
         assert second["xgboost"][f"r2[{name}]"] == pytest.approx(first["xgboost"][f"r2[{name}]"], abs=0.02)
         assert second["mlp"][f"r2[{name}]"] > 0.1
+
+
+def test_slices(cluster: dict[str, Any], tmp_path: Path) -> None:
+    slices.FRAME.to_parquet(tmp_path / "sales.parquet")
+    settings: dict[str, Any] = {"evaluate": {"by": ["shop", {"column": "spend", "bins": 3}]}}
+    alone = slices.pipeline(tmp_path / "sales.parquet", **settings).run(tmp_path / "alone").slices
+    shared = slices.pipeline(tmp_path / "sales.parquet", **settings, cluster=cluster, device="cpu")
+    found = shared.run(tmp_path / "shared").slices
+    assert found[["column", "level", "n_rows"]].equals(alone[["column", "level", "n_rows"]])
+    assert found["roc_auc"].tolist() == pytest.approx(alone["roc_auc"].tolist(), abs=1e-3)

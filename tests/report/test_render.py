@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import math
 import re
 import subprocess
 import sys
@@ -27,6 +28,7 @@ from gpupipe.report.data import (
 )
 from gpupipe.report.render import render
 from gpupipe.report.settings import Report
+from gpupipe.report.slices import MetricSlice
 from gpupipe.report.text import METRIC_TITLES, THRESHOLD_RULE_TITLES
 from tests.report.conftest import churn_rows, contributions
 from tests.report.html_page import HOSTILE, Page
@@ -47,6 +49,9 @@ def hostile_run(churn: ReportData) -> ReportData:
         contributions=[contributions([HOSTILE, f"{HOSTILE}2"], label=HOSTILE, level=HOSTILE)],
         columns=[ColumnQuality(name=HOSTILE, kind=HOSTILE, dtype=HOSTILE, null_fraction=0.5, minimum=HOSTILE,
                                mean=HOSTILE, maximum=HOSTILE, top=HOSTILE, notes=[HOSTILE])],
+        classes={HOSTILE: {HOSTILE: (3, 1)}},
+        slices=[MetricSlice("", None, 4, {HOSTILE: 0.5}),
+                MetricSlice(HOSTILE, HOSTILE, 4, {HOSTILE: math.nan}, notes=[HOSTILE])],
         lineage=[Lineage(output=HOSTILE, inputs=[HOSTILE], op=HOSTILE)],
         stages=[{**churn.stages[0], "name": HOSTILE, "device": HOSTILE, "interpreter": HOSTILE, "notes": [HOSTILE]}],
         notes=[HOSTILE], warnings=[HOSTILE], versions={HOSTILE: HOSTILE},
@@ -231,6 +236,7 @@ from pathlib import Path
 from gpupipe.report.data import Classification, Curve, LeaderboardRow, ReportData
 from gpupipe.report.render import render
 from gpupipe.report.settings import Report
+from gpupipe.report.slices import MetricSlice
 heavy = {{"numpy", "pandas", "pyarrow", "sklearn", "matplotlib", "jinja2"}}
 assert not heavy & set(sys.modules), heavy & set(sys.modules)
 render(ReportData(
@@ -287,3 +293,44 @@ def test_a_table_of_thousands_of_columns_is_cut_and_counts_the_others(churn: Rep
     path = render(replace(churn, lineage=lineage), tmp_path, Report(plots=False))
     assert "and 2,500 more" in Page(path).text
     assert path.stat().st_size < 200_000
+
+
+def test_slices_are_placed_on_one_axis_with_their_intervals(churn: ReportData, tmp_path: Path) -> None:
+    name = churn.metric
+    slices = [
+        MetricSlice("", None, 1409, {name: 0.8}),
+        MetricSlice("Contract", "Monthly", 900, {name: 0.6, "f1": 0.25}, {name: (0.5, 0.7)}, is_worse=True),
+        MetricSlice("Contract", None, 1, {name: 0.9, "f1": 1.0}),
+        MetricSlice("Region", "north", 0, {name: math.nan}, notes=["no row of the slice was evaluated"]),
+    ]
+    path = render(replace(churn, slices=slices), tmp_path)
+    page, html = Page(path), path.read_text(encoding="utf-8")
+    # The axis is from 0.5 to 0.9 with a twentieth of it on both sides.
+    at = lambda value: f"{round(100 * (value - 0.48) / 0.44, 3)}"  # noqa: E731
+    own = html[html.index("Monthly") :]
+    assert f'<b style="left: {at(0.6)}%"></b>' in own and f'<i style="left: {at(0.8)}%"></i>' in own
+    assert f'<div class="whisker" style="left: {at(0.5)}%; right: {at(0.48 + 0.92 - 0.7)}%">' in own
+    assert '<tr class="worse">' in html[: html.index("Monthly")]
+    assert "Monthly 900 rows 0.6000 0.5000 to 0.7000" in page.text and "missing 1 row 0.9000" in page.text
+    assert "north 0 rows no row of the slice was evaluated –" in page.text
+    assert "<h2>Slices" not in render(churn, tmp_path).read_text(encoding="utf-8")
+
+
+def test_classes_folds_and_distributions_are_shown(churn: ReportData, tmp_path: Path) -> None:
+    folds = [{churn.metric: 0.5 + i / 10} for i in range(3)]
+    row = LeaderboardRow(
+        model="xgboost", metrics={churn.metric: 0.6, f"{churn.metric}_std": 0.0816}, best=True, folds=folds
+    )
+    columns = [
+        ColumnQuality(name="tenure", kind="numeric", dtype="int64", null_fraction=0, bars=[1, 4, 2]),
+        ColumnQuality(name="note", kind="text", dtype="string", null_fraction=0),
+    ]
+    classes = {"Churn": {"No": (3000, 1000), "Yes": (1000, 1)}}
+    path = render(replace(churn, leaderboard=[row], columns=columns, classes=classes), tmp_path)
+    page = Page(path)
+    assert "ROC AUC of each fold model 1 2 3 mean ± sd xgboost 0.5000 0.6000 0.7000 0.6000 0.0816" in page.text
+    assert "Classes of Churn training and test rows No 3,000 75.0 % · 1,000 99.9 % Yes 1,000 25.0 % · 1" in page.text
+    (bars,) = [attributes for tag, attributes in page.elements if (tag, attributes.get("class")) == ("svg", "mini")]
+    assert bars["viewbox"] == "0 0 3 20"
+    drawn = re.search(r'class="mini".*?d="([^"]*)"', path.read_text(encoding="utf-8"))
+    assert drawn is not None and drawn[1] == "M0 20v-5h.9V20zM1 20v-20h.9V20zM2 20v-10h.9V20z"

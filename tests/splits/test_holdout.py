@@ -128,7 +128,7 @@ def test_a_numeric_column_takes_a_numeric_cutoff() -> None:
 
 @pytest.mark.parametrize("times", [np.array([1, -(2**63), 3]), np.array([1.0, np.nan, 3.0])])
 def test_rows_without_a_time_are_refused_with_their_number(times: Any) -> None:
-    with pytest.raises(DataError, match="1 rows have no time"):
+    with pytest.raises(DataError, match="1 row has no time"):
         _one({"time": "t"}, 3, None, None, times)
 
 

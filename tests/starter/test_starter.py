@@ -146,7 +146,7 @@ class TestPublicTables:
     def test_chicago_taxi(self, data_dir: Path, init: Init) -> None:
         made = init(data_dir / "chicago-taxi" / "chicago_taxi.csv", "fare")
         assert made.source["drop"] == ["pickup_census_tract"]
-        assert made.comment_on("- pickup_census_tract") == "empty in all but 1 rows"
+        assert made.comment_on("- pickup_census_tract") == "empty in all but 1 row"
         assert made.source["schema"]["trip_start_timestamp"] == {"kind": "datetime", "format": "s"}
         assert made.values["features"][1] == {"log1p": ["trip_miles", "trip_seconds", "tips"]}
 

@@ -10,8 +10,7 @@ import numpy as np
 
 from gpupipe.drift.reference import FIRST_LEVEL_CELL
 from gpupipe.drift.report import RESERVED_CELLS, ColumnDrift
-from gpupipe.drift.words import format_value
-from gpupipe.report.text import whole_number
+from gpupipe.report.text import column_value
 from gpupipe.typing import Array
 
 MOST_PAIRS = 12  # bins that are pairs of bars with a name each; more are a histogram
@@ -93,7 +92,7 @@ def draw_cells(column: ColumnDrift) -> DrawnCells | None:
     edges = () if column.edges is None else column.edges
     if len(edges) < 2:
         return DrawnCells(None, _used([_pair(name, then, now, i) for i, name in enumerate(column.cells)]))
-    low, high = (_value(edges[at], column.kind) for at in (0, -1))
+    low, high = (column_value(edges[at], column.kind) for at in (0, -1))
     below, above, null = (
         _pair(name, then, now, cell, is_value=False)
         for name, cell in ((f"below {low}", 1), (f"above {high}", -1), ("null", 0))
@@ -133,15 +132,9 @@ def _bin_names(edges: Sequence[float], kind: str) -> list[str]:
     """Return names of the bins: single values if all bins begin one apart, as those of small integers do."""
     starts = np.asarray(edges[:-1], np.float64)
     if kind != "datetime" and (starts == np.round(starts)).all() and (np.diff(starts) == 1).all():
-        return [_value(start, kind) for start in starts]
-    texts = [_value(edge, kind) for edge in edges]
+        return [column_value(start, kind) for start in starts]
+    texts = [column_value(edge, kind) for edge in edges]
     return [low if low == high else f"{low} to {high}" for low, high in pairwise(texts)]
-
-
-def _value(value: float, kind: str) -> str:
-    value = float(value)
-    is_whole = kind != "datetime" and value.is_integer() and abs(value) < 1e12
-    return whole_number(value) if is_whole else format_value(value, kind)
 
 
 def _histogram(edges: Sequence[float], kind: str, then: Array, now: Array) -> SampleHistogram:
@@ -161,7 +154,7 @@ def _histogram(edges: Sequence[float], kind: str, then: Array, now: Array) -> Sa
         inside = np.interp(bars, x, reached)
         inside[[0, -1]] = 0.0, reached[-1]  # the outermost bars have the tails
         shares.append(tuple(np.diff(inside).tolist()))
-    low, middle, high = (_value(value, kind) for value in (bars[0], (bars[0] + bars[-1]) / 2, bars[-1]))
+    low, middle, high = (column_value(value, kind) for value in (bars[0], (bars[0] + bars[-1]) / 2, bars[-1]))
     return SampleHistogram(
         shares[0], shares[1], low if bars[0] <= x[0] else f"≤ {low}", middle, high if bars[-1] >= x[-1] else f"≥ {high}"
     )

@@ -38,7 +38,7 @@ def verdict_sentence(report: DriftReport) -> str:
 
 def _columns(changed: Sequence[ColumnDrift], n: int) -> str:
     if not changed:
-        return f"none of the {n:,} columns changed"
+        return f"none of the {count_noun(n, 'column')} changed"
     first = next((each for each in changed if counts_in_verdict(each)), changed[0])
     return f"{len(changed):,} of {count_noun(n, 'column')} changed, most of all {shorten_name(first.name)}"
 

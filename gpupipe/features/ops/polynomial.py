@@ -12,6 +12,7 @@ from gpupipe.errors import ConfigError, LimitError
 from gpupipe.features.ops.base import OPS, SelectingOp
 from gpupipe.features.program.builder import ProgramBuilder
 from gpupipe.features.program.expressions import NumericExpr, combine
+from gpupipe.names import count_noun
 
 MOST_TERMS = 1024
 
@@ -54,7 +55,8 @@ class Polynomial(SelectingOp):
         n_terms = sum(comb(n if self.interaction_only else n + degree - 1, degree) for degree in degrees)
         if not n_terms:
             raise ConfigError(
-                f"polynomial of {n} columns with interaction_only has no products", fix="select more columns"
+                f"polynomial of {count_noun(n, 'column')} with interaction_only has no products",
+                fix="select more columns",
             )
         if n_terms > MOST_TERMS:
             raise LimitError(

@@ -353,7 +353,7 @@ class ProgramBuilder:
         for (name, out), median, n in zip(open_ones.items(), medians, nulls, strict=True):
             self.outputs[name] = replace(out, column=out.column.then("FILL", median))
             if n:
-                self.note(f"{name}: {n:,} nulls imputed by the median, since the model does not accept nulls")
+                self.note(f"{name}: {n:,} null{'s' * (n != 1)} imputed by the median, as the model accepts no nulls")
 
     def unrepresented(self) -> list[str]:
         """Return the columns that no feature represents: not selected, or only used to derive other columns.

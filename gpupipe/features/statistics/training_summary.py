@@ -6,6 +6,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from gpupipe.names import count_noun
 from gpupipe.table.schema import FIRST_LEVEL, NAT, NULL, Schema
 
 if TYPE_CHECKING:
@@ -50,7 +51,7 @@ class TrainingSummary:
     columns: Mapping[str, TrainedColumn] = field(default_factory=dict)
 
     def __repr__(self) -> str:
-        return f"TrainingSummary({self.n_rows:,} rows, {len(self.columns)} columns)"
+        return f"TrainingSummary({count_noun(self.n_rows, 'row')}, {count_noun(len(self.columns), 'column')})"
 
     def without(self, names: Collection[str]) -> TrainingSummary:
         """Return the summary of the columns that are not in `names`."""

@@ -27,6 +27,7 @@ from gpupipe.models.neural.shard_training import (
 )
 from gpupipe.models.neural.trainer import take_rows
 from gpupipe.models.neural.training_problem import TrainingProblem, make_training_problem
+from gpupipe.names import count_noun
 from gpupipe.tensors.allocator import share_memory
 from gpupipe.tensors.receipt import Receipt
 
@@ -204,7 +205,7 @@ def _describe(trained: TrainedNetwork, found: TrainedNetwork, resources: Resourc
     )
     if trained is not found:
         n_epochs = len(trained.progress.epochs)
-        yield f"trained again on all rows for {n_epochs} epoch{'s' * (n_epochs != 1)}"
+        yield f"trained again on all rows for {count_noun(n_epochs, 'epoch')}"
     if progress.damage:
         yield f"started from scratch, since the checkpoint is corrupt: {progress.damage}"
     elif resources.checkpoint is not None and resources.resume:

@@ -15,6 +15,7 @@ from gpupipe.models.best import Best
 from gpupipe.models.context import DeadlineReached
 from gpupipe.models.progress import ProgressReport
 from gpupipe.models.training import load_library
+from gpupipe.names import count_noun
 from gpupipe.pipeline.ensemble.entry_training import EntryTraining
 from gpupipe.pipeline.ensemble.fold_training import EnsembleRows, FoldModel
 from gpupipe.pipeline.ensemble.folds import BaggingFolds, fold_choices, make_folds
@@ -322,7 +323,7 @@ class PortfolioSearch:
         is_forest = any(each.entry.is_out_of_bag for each in self.complete)
         forests = "; a forest is one model, which predicts the training rows out of bag" * is_forest
         if self.folds.others:
-            folds = f"{n} fold{'s' * (n > 1)} ({share} of the training rows)"
+            folds = f"{count_noun(n, 'fold')} ({share} of the training rows)"
             members = f"members for as many as possible{forests}"
             return f"within the time limit every model was trained for {folds}, and {members}"
         return f"{n} folds of the training rows; the predictions of the {n} models of a member are averaged{forests}"

@@ -5,7 +5,6 @@ from __future__ import annotations
 import html
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
-from datetime import UTC, datetime, timedelta
 from functools import reduce
 from typing import Any
 
@@ -13,11 +12,12 @@ import pyarrow as pa
 
 from gpupipe.backends.base import Backend
 from gpupipe.features.statistics.training_summary import TrainedColumn, TrainingSummary
+from gpupipe.names import count_noun
+from gpupipe.report.text import column_value
 from gpupipe.table.blocks import Table
 from gpupipe.table.encode import plain_values
 from gpupipe.table.schema import NAT, NULL, UNSEEN, Column
 from gpupipe.table.string_columns import as_dictionary, used_texts
-from gpupipe.units import DAY_US
 
 N_EXAMPLES = 3  # unseen levels shown per column
 N_LINES = 10  # columns named on the console
@@ -92,7 +92,7 @@ class ColumnReport:
 
     def novelty(self, n_rows: int) -> str:
         """Return the counts of unseen levels and of values outside the range as text, or ``""`` if all are 0."""
-        of = f"of {n_rows:,} rows"
+        of = f"of {count_noun(n_rows, 'row')}"
         if self.n_unseen:
             return f"{self.name}: {self.n_unseen:,} {of} have a level unseen in training{self._examples}"
         if self.n_outside:
@@ -114,7 +114,7 @@ class ColumnReport:
 
     @property
     def _range(self) -> str:
-        return f"[{format_value(self.low, self.kind)}, {format_value(self.high, self.kind)}]"
+        return f"[{column_value(self.low, self.kind, 6)}, {column_value(self.high, self.kind, 6)}]"
 
 
 @dataclass(frozen=True, repr=False)
@@ -149,9 +149,9 @@ class PredictionReport:
         nulls = [text for column in self.columns if (text := column.nulls(self.n_rows))]
         lines = [*(f"warning: {alarm}" for alarm in self.alarms), *new[:limit]]
         if len(new) > limit:
-            lines.append(f"and {len(new) - limit} more columns with values unseen in training")
+            lines.append(f"and {count_noun(len(new) - limit, 'more column')} with values unseen in training")
         if nulls:
-            more = f" and {len(nulls) - limit} more columns" if len(nulls) > limit else ""
+            more = f" and {count_noun(len(nulls) - limit, 'more column')}" if len(nulls) > limit else ""
             lines.append(f"nulls: {', '.join(nulls[:limit])}{more}")
         return lines
 
@@ -171,8 +171,9 @@ class PredictionReport:
         n_unseen = sum(bool(column.n_unseen) for column in self.columns)
         n_outside = sum(bool(column.n_outside) for column in self.columns)
         n_null = sum(bool(column.n_null) for column in self.columns)
+        rows = count_noun(self.n_rows, "row")
         return (
-            f"PredictionReport({self.n_rows:,} rows, {len(self.columns)} columns: {n_unseen} with unseen levels, "
+            f"PredictionReport({rows}, {len(self.columns)} columns: {n_unseen} with unseen levels, "
             f"{n_outside} with values outside the training range, {n_null} with nulls; {len(self.alarms)} alarms)"
         )
 
@@ -190,7 +191,7 @@ class PredictionReport:
         body = "".join(f"<tr>{''.join(f'<td>{html.escape(cell)}</td>' for cell in row)}</tr>" for row in rows)
         alarms = "".join(f"<p><b>{html.escape(alarm)}</b></p>" for alarm in self.alarms)
         return (
-            f"<p>{self.n_rows:,} rows</p>{alarms}"
+            f"<p>{count_noun(self.n_rows, 'row')}</p>{alarms}"
             f"<table><tr>{''.join(f'<th>{name}</th>' for name in head)}</tr>{body}</table>"
         )
 
@@ -272,19 +273,6 @@ def _find_unseen(column: Column, arrow: pa.Table) -> tuple[str, ...]:
     known = set(column.levels or ())
     levels = used_texts(as_dictionary(plain_values(arrow, column.source)))
     return tuple(level for level in levels if level not in known)[:N_EXAMPLES]
-
-
-def format_value(value: float | None, kind: str) -> str:
-    """Return a number, or a time in microseconds since 1970-01-01 UTC for the kind datetime, as text; "" for None."""
-    if value is None:
-        return ""
-    if kind != "datetime":
-        return f"{value:,.6g}" if abs(value) < 1e15 else f"{value:.6g}"
-    try:
-        moment = datetime(1970, 1, 1, tzinfo=UTC) + timedelta(microseconds=int(value))
-    except OverflowError:  # after the year 9999
-        return f"{value} microseconds"
-    return f"{moment:%Y-%m-%d}" if not value % DAY_US else f"{moment:%Y-%m-%d %H:%M:%S}"
 
 
 def _sum(first: int | None, second: int | None) -> int | None:

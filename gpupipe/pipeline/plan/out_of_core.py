@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from gpupipe.config import ModelEntry
 from gpupipe.io.chunks.splittable_files import SplittableFile, find_splittable_files
 from gpupipe.models.xgboost.settings import XGBoost
+from gpupipe.names import count_noun
 from gpupipe.partitions.linear import can_fit_in_passes
 from gpupipe.partitions.source_chunks import CHUNK_BYTES
 from gpupipe.partitions.training import require_partitions
@@ -51,7 +52,7 @@ class OutOfCorePlanner(Planner):
         widest = max(self._columns(view) for view in views)
         need = height * (2 * self.seen.encoded_row + 2 * MATRIX_CELL * widest)  # input and output of a partition
         names = {view: ", ".join(e.label for e in entries if e.params.view == view) for view in views}
-        notes = [f"{self._columns(view)} columns for {names[view]}" for view in views]
+        notes = [f"{count_noun(self._columns(view), 'column')} for {names[view]}" for view in views]
         self._add(f"{step.label}features", n_rows, int(need), parts=-(-n_rows // height), notes=notes)
         matrices = MATRIX_CELL * sum(map(self._columns, views)) * n_rows
         self._need_disk((self.seen.n_rows + n_rows) * self.seen.encoded_row + matrices)

@@ -20,6 +20,7 @@ from gpupipe.io.device.datasets import BLOCK_ROWS
 from gpupipe.io.input_files import InputFiles
 from gpupipe.metrics.clustering import ON_THE_HOST
 from gpupipe.metrics.ranked_groups import ON_THE_HOST as GROUPS_ON_THE_HOST
+from gpupipe.names import count_noun
 from gpupipe.pipeline.plan import costs
 from gpupipe.pipeline.plan.model_costs import costs_of
 from gpupipe.pipeline.plan.preview import Preview
@@ -244,12 +245,11 @@ class Planner(RunSteps):
         return open_parquet_stream(config.source, config.tables, free, on_device=device is not None, files=files.source)
 
     def derive(self) -> None:
-        seen = self.seen
-        host, device = costs.DERIVED_ROW * seen.n_rows, 0
+        seen, host, device = self.seen, costs.DERIVED_ROW * self.seen.n_rows, 0
         if self.device is not None:
             n_events = max(seen.n_rows, seen.n_events)
             host, device = 0, costs.DERIVED_EVENT * n_events + costs.DERIVED_CELL * seen.n_derived * seen.n_rows
-        self._add("derive", seen.n_rows, host, device, notes=[f"{seen.n_derived} columns"])
+        self._add("derive", seen.n_rows, host, device, notes=[count_noun(seen.n_derived, "column")])
         for ledger in filter(None, (self.host, self.device)):
             ledger.release("tables as they were read")
 
@@ -333,7 +333,7 @@ class Planner(RunSteps):
         before = max(int(row * n_train), int(row * n_predicted) + MATRIX_CELL * width * n_predicted)
         before += sum(op.working_bytes(n_train, width) for op in self.config.features if isinstance(op, Generate))
         users = {view: ", ".join(e.label for e in entries if e.params.view == view) for view in views}
-        notes = [f"{self._columns(view)} columns for {names}" for view, names in users.items()]
+        notes = [f"{count_noun(self._columns(view), 'column')} for {names}" for view, names in users.items()]
         notes += ["planned for the model that needs most memory; the best is not known yet"] if step.is_refit else []
         self._add(f"{step.label}features", n_train + n_predicted, *self._there(before), notes=notes)
         ledger.hold("encoded parts", row * n_predicted)

@@ -20,6 +20,7 @@ from gpupipe.io.row_sample import SAMPLE_ROWS, SourceSample
 from gpupipe.io.row_steps import decode_dictionary
 from gpupipe.io.source_reader import read_arrow
 from gpupipe.models import FitContext
+from gpupipe.names import count_noun
 from gpupipe.pipeline.data_check import MORE_ROWS
 from gpupipe.pipeline.default_models import default_entries
 from gpupipe.pipeline.goal import Goal
@@ -170,7 +171,7 @@ def _look(config: Config, files: InputFiles, device: str, most: int, lacks: Call
             entries = _entries(config, job, device, lacks)
             seen = _measured(config, files, main, arrow, job, entries)
         except (ConfigError, DataError) as error:
-            error.what += f" (in a sample of {arrow.num_rows:,} rows)"
+            error.what += f" (in a sample of {count_noun(arrow.num_rows, 'row')})"
             error.where = error.where or "source"
             error.fix = error.fix or "if this does not apply to all rows, run it without a plan"
             raise

@@ -15,6 +15,7 @@ from gpupipe.backends.probe import lacks_nothing, lacks_package
 from gpupipe.config import Config
 from gpupipe.errors import DeviceError, LimitError
 from gpupipe.io.input_files import InputFiles
+from gpupipe.names import count_noun
 from gpupipe.pipeline.limits.energy import require_meters
 from gpupipe.pipeline.plan.out_of_core import OutOfCorePlanner
 from gpupipe.pipeline.plan.planner import Ledger, PlannedStage, Planner
@@ -66,7 +67,7 @@ class RunPlan:
     def __repr__(self) -> str:
         fits = "does not fit" if isinstance(self.error, LimitError) else "fits"
         n_stages, peak = len(self.stages), self.host_bytes / GIB
-        return f"RunPlan({n_stages} stages, {self.n_rows:,} rows, host peak {peak:.2f} GiB: {fits})"
+        return f"RunPlan({n_stages} stages, {count_noun(self.n_rows, 'row')}, host peak {peak:.2f} GiB: {fits})"
 
     @property
     def host_bytes(self) -> int:

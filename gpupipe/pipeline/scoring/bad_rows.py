@@ -28,6 +28,7 @@ from gpupipe.io.notes import Notes
 from gpupipe.io.raw_columns import count_rows, read_stored, require_rows
 from gpupipe.io.settings import TableSource
 from gpupipe.io.source_reader import LoadedTable
+from gpupipe.names import count_noun
 from gpupipe.pipeline.model.interface import LoadedModel
 from gpupipe.pipeline.rules import by_column, enforce_served
 from gpupipe.rules.check import find_violating_cells
@@ -221,7 +222,7 @@ def _refuse(cells: Sequence[BadCells], label: str, table: pa.Table) -> None:
             for bad in cells[:COLUMNS_SHOWN]
         ]
         if (more := len(cells) - COLUMNS_SHOWN) > 0:
-            shown.append((f"and {more} more columns", None))
+            shown.append((f"and {count_noun(more, 'more column')}", None))
         raise CellsError(shown, where=f"{label}; {ROWS_COUNTED}", fix=FIX)
 
 

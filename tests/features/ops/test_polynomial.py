@@ -90,7 +90,7 @@ def test_too_many_products_are_rejected(fit) -> None:
 
 
 def test_one_column_alone_has_no_interaction(fit) -> None:
-    with pytest.raises(ConfigError, match="polynomial of 1 columns with interaction_only has no products"):
+    with pytest.raises(ConfigError, match="polynomial of 1 column with interaction_only has no products"):
         fit({"a": [1.0]}, [{"polynomial": {"columns": "a", "interaction_only": True}}])
 
 

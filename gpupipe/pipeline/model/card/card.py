@@ -13,14 +13,14 @@ from typing import Any
 
 from gpupipe.artifact.manifest import CARD, load
 from gpupipe.metrics import ColumnImportance
-from gpupipe.names import enumerate_names
+from gpupipe.names import count_noun, enumerate_names
 from gpupipe.pipeline.goal import Goal
 from gpupipe.pipeline.job import Job
 from gpupipe.pipeline.leaderboard import LeaderboardResult
 from gpupipe.pipeline.model.card.data_sections import columns_section, data_section
 from gpupipe.pipeline.model.card.example import use_section
 from gpupipe.pipeline.model.card.facts import CardFacts
-from gpupipe.pipeline.model.card.markdown import count, table
+from gpupipe.pipeline.model.card.markdown import table
 from gpupipe.pipeline.model.card.quality_sections import limits_section, metrics_section, parity_section
 from gpupipe.pipeline.model.card.split_record import SplitRecord
 from gpupipe.pipeline.parity.verification import Verification
@@ -94,14 +94,14 @@ def _summary(facts: CardFacts) -> list[str]:
     best = outcome.leaderboard[0]
     lines = [
         f"Model: {facts.name(best.label)}{_choice(facts)}.",
-        f"Trained: {created:%Y-%m-%d %H:%M} UTC on {count(outcome.n_training_rows, 'row')}, with gpupipe "
+        f"Trained: {created:%Y-%m-%d %H:%M} UTC on {count_noun(outcome.n_training_rows, 'row')}, with gpupipe "
         f"{manifest['gpupipe']}.",
     ]
     if best.search is not None:
         lines.insert(1, f"Search: {facts.text(search_summary(best.search))}.")
     name = facts.job.metrics[0]
     if name in best.metrics:
-        rows = f"{count(facts.n_test_rows, 'test row')}" if facts.n_test_rows else f"{facts.split.n_folds} folds"
+        rows = f"{count_noun(facts.n_test_rows, 'test row')}" if facts.n_test_rows else f"{facts.split.n_folds} folds"
         lines.append(f"Result: {metric_title(name)} {metric(best.metrics, name)} on {rows}.")
     title = facts.text(facts.job.config.name) or "Model"
     return [f"# {title}", "", _purpose(facts), "", *(f"- {line}" for line in lines)]
@@ -116,7 +116,7 @@ def _purpose(facts: CardFacts) -> str:
     goal = facts.goal
     if goal.targets:
         each = [f"{facts.name(own.target)} ({_target_kind(facts, own)})" for own in goal.targets]
-        return f"Prediction of {count(len(each), 'target')}: {enumerate_names(each, MOST_LABELS)}."
+        return f"Prediction of {count_noun(len(each), 'target')}: {enumerate_names(each, MOST_LABELS)}."
     title = task_title(goal.task)
     if goal.target is None:
         return f"{title} of rows, without a target."
@@ -132,7 +132,7 @@ def _target_kind(facts: CardFacts, goal: Goal) -> str:
         return f"{facts.name(goal.label_texts[1])} (positive) or {facts.name(goal.label_texts[0])}"
     if goal.labels:
         labels = enumerate_names([facts.name(label) for label in goal.label_texts], MOST_LABELS)
-        return f"{count(len(goal.labels), 'class', 'classes')}: {labels}"
+        return f"{count_noun(len(goal.labels), 'class')}: {labels}"
     if goal.quantiles:
         return f"quantiles {', '.join(f'{level:g}' for level in goal.quantiles)}"
     return "a number" if facts.goal.targets else ""
@@ -146,7 +146,7 @@ def _files_section(facts: CardFacts) -> list[str]:
     ]
     lines = ["## Files and versions", "", _needs(manifest), "", *table(["file", "content", "size"], rows, n_left=2)]
     if len(files) > MOST_FILES:
-        lines += ["", f"And {count(len(files) - MOST_FILES, 'more file')}."]
+        lines += ["", f"And {count_noun(len(files) - MOST_FILES, 'more file')}."]
     return [*lines, "", f"In total {total}. `manifest.json` has the SHA-256 of each of these files and all versions."]
 
 

@@ -8,11 +8,10 @@ from pathlib import PurePath
 
 from gpupipe.io.settings import TableSource
 from gpupipe.metrics import METRICS
-from gpupipe.names import enumerate_names
+from gpupipe.names import count_noun, enumerate_names
 from gpupipe.pipeline.model.card.facts import CardFacts
-from gpupipe.pipeline.model.card.markdown import count, table
-from gpupipe.pipeline.model.prediction_report import format_value
-from gpupipe.report.text import at_scale, metric_title, percent
+from gpupipe.pipeline.model.card.markdown import table
+from gpupipe.report.text import at_scale, column_value, metric_title, percent
 from gpupipe.rules.model_rules import ServedRules
 from gpupipe.units import MISSING
 
@@ -29,7 +28,7 @@ def data_section(facts: CardFacts) -> list[str]:
 
 def _data_lines(facts: CardFacts) -> Iterator[str]:
     job, source = facts.job, facts.job.config.source
-    yield f"Source: {_source(facts, source)}, {count(job.table.n_rows, 'row')}."
+    yield f"Source: {_source(facts, source)}, {count_noun(job.table.n_rows, 'row')}."
     if further := [f"{facts.name(name)} ({_source(facts, each)})" for name, each in job.config.tables.items()]:
         yield f"Further tables: {enumerate_names(further, MOST_NAMES)}."
     if source.where:
@@ -64,15 +63,15 @@ def _names(facts: CardFacts, names: Iterable[str]) -> str:
 
 
 def _rows_line(facts: CardFacts) -> str:
-    split, n_train = facts.split, count(facts.outcome.n_training_rows, "training row")
+    split, n_train = facts.split, count_noun(facts.outcome.n_training_rows, "training row")
     if split.n_folds > 1:
         n_repeats = facts.job.config.split.repeats
         repeated = f"{n_repeats} repeats of " if n_repeats > 1 else ""
         folds = f"{repeated}{split.n_folds // n_repeats}-fold cross-validation"
         return f"Evaluated by {folds}, {_split_way(facts)}; the exported model has {n_train}."
     unused = facts.job.table.n_rows - facts.outcome.n_training_rows - split.n_tested
-    neither = f", {count(unused, 'row')} in neither" if unused > 0 else ""
-    return f"Split {_split_way(facts)}: {n_train}, {count(split.n_tested, 'test row')}{neither}."
+    neither = f", {count_noun(unused, 'row')} in neither" if unused > 0 else ""
+    return f"Split {_split_way(facts)}: {n_train}, {count_noun(split.n_tested, 'test row')}{neither}."
 
 
 def _split_way(facts: CardFacts) -> str:
@@ -93,7 +92,7 @@ def _time_lines(facts: CardFacts) -> Iterator[str]:
     split, ranges = facts.split, []
     for rows, times in (("training", split.training_times), ("test", split.test_times)):
         if times is not None:
-            first, last = (format_value(value, split.time_kind) for value in times)
+            first, last = (column_value(value, split.time_kind, 6) for value in times)
             ranges.append(f"{rows} rows from {first} to {last}")
     if ranges:
         yield f"Time range of {facts.name(facts.job.config.split.time)}: {'; '.join(ranges)}."
@@ -110,7 +109,7 @@ def _class_tables(facts: CardFacts) -> Iterator[str]:
         tested = "test rows" if facts.split.n_folds == 1 else "rows tested in folds"
         yield from ("", *table([f"class of {facts.name(goal.target)}", "training rows", tested], rows[:MOST_CLASSES]))
         if len(rows) > MOST_CLASSES:
-            yield from ("", f"And {count(len(rows) - MOST_CLASSES, 'more class', 'more classes')}.")
+            yield from ("", f"And {count_noun(len(rows) - MOST_CLASSES, 'more class')}.")
 
 
 def _rules(facts: CardFacts) -> Iterator[str]:
@@ -146,9 +145,13 @@ def _rule_text(served: ServedRules) -> str:
 def columns_section(facts: CardFacts) -> list[str]:
     """Return the section about the input columns."""
     inputs, measured = facts.inputs, _importances(facts)
-    n_features = count(len(facts.outcome.champion.features.features), "feature")
-    tables = f" and {count(len(facts.tables), 'further table')}" if facts.tables else ""
-    lines = ["## Input columns", "", f"{count(len(inputs), 'column')}{tables}, from which {n_features} are computed."]
+    n_features = count_noun(len(facts.outcome.champion.features.features), "feature")
+    tables = f" and {count_noun(len(facts.tables), 'further table')}" if facts.tables else ""
+    lines = [
+        "## Input columns",
+        "",
+        f"{count_noun(len(inputs), 'column')}{tables}, from which {n_features} are computed.",
+    ]
     if measured:
         title = metric_title(facts.job.metrics[0])
         change = "decrease" if METRICS.get(facts.job.metrics[0]).greater_is_better else "increase"
@@ -161,7 +164,7 @@ def columns_section(facts: CardFacts) -> list[str]:
     ]
     lines += ["", *table(head, rows, n_left=3)]
     if len(inputs) > MOST_COLUMNS:
-        lines += ["", f"And {count(len(inputs) - MOST_COLUMNS, 'more column')}; `schema.json` lists all of them."]
+        lines += ["", f"And {count_noun(len(inputs) - MOST_COLUMNS, 'more column')}; `schema.json` lists all of them."]
     further = [f"{facts.name(name)} {value}" for name, value in measured.items() if name not in inputs]
     if further:
         lines += ["", f"Importance of columns of further tables: {enumerate_names(further, MOST_NAMES)}."]
@@ -186,11 +189,11 @@ def _column(facts: CardFacts, name: str) -> list[str]:
         return [MISSING, MISSING, MISSING]
     domain = MISSING
     if column.kind == "categorical" and column.levels is not None:
-        domain = count(len(column.levels), "level")
+        domain = count_noun(len(column.levels), "level")
     elif column.n_buckets:
         domain = f"hashed into {column.n_buckets:,} buckets"
     elif trained is not None and trained.low is not None:
-        low, high = format_value(trained.low, column.kind), format_value(trained.high, column.kind)
+        low, high = column_value(trained.low, column.kind, 6), column_value(trained.high, column.kind, 6)
         domain = f"{low} to {high}" if low != high else f"only {low}"
     nulls = MISSING if trained is None or training is None else percent(trained.n_null / max(training.n_rows, 1))
     return [column.kind, domain, nulls]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 
 from gpupipe.pipeline.model.card.facts import CardFacts
-from gpupipe.pipeline.model.prediction_report import format_value
+from gpupipe.report.text import column_value
 
 MOST_IN_ROW = 4_000  # characters of the example row
 WIDTH = 100
@@ -87,7 +87,7 @@ def _value(facts: CardFacts, name: str) -> str:
     if trained is None or trained.low is None:
         return "None"
     if column.kind == "datetime":
-        return _quoted(format_value(trained.low, column.kind))
+        return _quoted(column_value(trained.low, column.kind, 6))
     low = float(trained.low)
     if low.is_integer() and abs(low) < EXACT:
         return str(int(low))

@@ -59,14 +59,3 @@ def table(head: Sequence[str], rows: Iterable[Sequence[str]], n_left: int = 1) -
     """Return the lines of a table of finished cells; columns after the first `n_left` are aligned to the right."""
     rule = ["---"] * n_left + ["---:"] * (len(head) - n_left)
     return [f"| {' | '.join(cells)} |" for cells in (head, rule, *rows)]
-
-
-def count(n: int, noun: str, plural: str = "") -> str:
-    """Return a number with its noun.
-
-    Examples
-    --------
-    >>> count(1, "row"), count(1234, "row"), count(2, "class", "classes")
-    ('1 row', '1,234 rows', '2 classes')
-    """
-    return f"{n:,} {noun if n == 1 else plural or f'{noun}s'}"

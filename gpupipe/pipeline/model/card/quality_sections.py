@@ -6,21 +6,22 @@ import math
 from collections.abc import Iterator
 
 from gpupipe.metrics import METRICS
-from gpupipe.names import enumerate_names
+from gpupipe.names import count_noun, enumerate_names
 from gpupipe.pipeline.decision import Decision
 from gpupipe.pipeline.goal import Goal
 from gpupipe.pipeline.model.card.facts import CardFacts
-from gpupipe.pipeline.model.card.markdown import count, table
-from gpupipe.pipeline.model.prediction_report import format_value
+from gpupipe.pipeline.model.card.markdown import table
 from gpupipe.pipeline.parity.check import TOLERANCE, PredictionDifference
 from gpupipe.pipeline.parity.verification import Verification
 from gpupipe.report.sentences import comparison_sentence, evaluation_basis
-from gpupipe.report.text import metric, metric_names, metric_title, number, percent, threshold_rule_title
+from gpupipe.report.slices import MISSING_LEVEL
+from gpupipe.report.text import column_value, metric, metric_names, metric_title, number, percent, threshold_rule_title
 from gpupipe.tasks import CLASSIFICATION
 
 FEW_ROWS = 100
 MOST_TARGETS = 8  # columns of a table
 MOST_CANDIDATES = 10
+MOST_SLICES = 40
 MOST_LISTED = 10  # classes, columns, warnings
 
 
@@ -30,7 +31,7 @@ def metrics_section(facts: CardFacts) -> list[str]:
     basis = [evaluation_basis(facts.report), comparison_sentence(facts.report)]
     if sentences := [sentence for sentence in basis if sentence]:
         lines += [" ".join(sentences), ""]
-    lines += _metric_table(facts)
+    lines += _metric_table(facts) + _slice_table(facts)
     notes = [*_candidate_line(facts), *_decision_lines(facts), *_coverage_lines(facts)]
     if (latency := facts.outcome.leaderboard[0].latency) is not None:
         notes.append(f"Latency of one row, on the machine of the training: {facts.text(str(latency))}.")
@@ -49,7 +50,22 @@ def _metric_table(facts: CardFacts) -> list[str]:
     ]
     head = ["metric", "better", of_all, *(facts.name(name[1:-1]) for name in targets)]
     more = len(facts.goal.targets) - len(targets)
-    return table(head, rows, n_left=2) + (["", f"And {count(more, 'more target')}."] if more > 0 else [])
+    return table(head, rows, n_left=2) + (["", f"And {count_noun(more, 'more target')}."] if more > 0 else [])
+
+
+def _slice_table(facts: CardFacts) -> list[str]:
+    """Return the table of the slices, at most `MOST_SLICES`, those that are worse than all rows first."""
+    name, slices = facts.job.metrics[0], sorted(facts.outcome.slices[1:], key=lambda each: not each.is_worse)
+    if not slices:
+        return []
+    rows = []
+    for each in slices[:MOST_SLICES]:
+        level, ends = each.level, map(number, each.intervals.get(name, ()))
+        rows.append([facts.name(each.column), MISSING_LEVEL if level is None else facts.name(level)])
+        rows[-1] += [f"{each.n_rows:,}", number(each.metrics[name]), " to ".join(ends), "yes" * each.is_worse]
+    head = ["column", "slice", "rows", metric_title(name), "95 % interval", "worse than all rows"]
+    more = [f"And {count_noun(len(slices) - MOST_SLICES, 'more slice')}.", ""] * (len(slices) > MOST_SLICES)
+    return ["", *table(head, rows, n_left=2), "", *more]
 
 
 def _candidate_line(facts: CardFacts) -> Iterator[str]:
@@ -94,8 +110,10 @@ def limits_section(facts: CardFacts) -> list[str]:
     if facts.trained_columns:
         outside = "Values outside of the training ranges and levels unseen in training are predicted too"
         lines.append(f"{outside}; `model.last_prediction_report` counts them.")
-    if facts.is_supervised:
-        lines.append("Metrics are those of all evaluated rows; groups of rows were not evaluated separately.")
+    if facts.is_supervised and not facts.outcome.slices:
+        lines.append(
+            "Metrics are those of all evaluated rows; groups of rows were not evaluated separately (`evaluate.by`)."
+        )
     if facts.outcome.decision.has_intervals:
         what = "Prediction sets" if facts.goal.has_classes else "Intervals"
         lines.append(f"{what} have their coverage on rows like those of the training; a drift of the data ends it.")
@@ -116,7 +134,7 @@ def _time_limit(facts: CardFacts) -> Iterator[str]:
     if (entities := facts.job.config.source.entities) is not None:
         yield f"Trained on events before the cut-off {facts.name(max(entities.as_of))}."
     if split.training_times is not None:
-        last = format_value(split.training_times[1], split.time_kind)
+        last = column_value(split.training_times[1], split.time_kind, 6)
         yield f"Trained until {last} ({facts.name(facts.job.config.split.time)})."
 
 
@@ -135,7 +153,7 @@ def _rare_classes(facts: CardFacts) -> Iterator[str]:
     ]
     if rare:
         shown = [
-            f"{name} ({count(n, 'row')}" + (f", ±{98 / math.sqrt(n):.0f} percentage points)" if n > 1 else ")")
+            f"{name} ({count_noun(n, 'row')}" + (f", ±{98 / math.sqrt(n):.0f} percentage points)" if n > 1 else ")")
             for n, name in sorted(rare, key=lambda each: each[0])
         ]
         what = f"Fewer than {FEW_ROWS} rows test these classes, so shares of their rows have a wide 95 % margin"
@@ -149,7 +167,7 @@ def _sparse_columns(facts: CardFacts) -> Iterator[str]:
     known = {name: training.n_rows - column.n_null for name, column in training.columns.items() if column.n_null}
     sparse = [f"{facts.name(name)} ({n:,})" for name, n in known.items() if n < FEW_ROWS]
     if sparse:
-        what = f"Columns with a value in fewer than {FEW_ROWS} of {count(training.n_rows, 'training row')}"
+        what = f"Columns with a value in fewer than {FEW_ROWS} of {count_noun(training.n_rows, 'training row')}"
         yield f"{what}: {enumerate_names(sparse, MOST_LISTED)}."
 
 
@@ -176,8 +194,8 @@ def parity_section(facts: CardFacts) -> list[str]:
     lines = [
         "## Parity",
         "",
-        f"`gpupipe verify model` replays {count(found.rows, 'recorded row')} and compares features and predictions "
-        f"with those of the training on the {then}. At export, the model was reloaded on the {here}:",
+        f"`gpupipe verify model` replays {count_noun(found.rows, 'recorded row')} and compares features and "
+        f"predictions with those of the training on the {then}. At export, the model was reloaded on the {here}:",
         "",
         *table(["compared", "largest difference", "tolerance"], _parity_rows(found), n_left=3),
     ]
@@ -189,7 +207,7 @@ def parity_section(facts: CardFacts) -> list[str]:
 def _parity_rows(found: Verification) -> list[list[str]]:
     features = _difference(max((c.relative for c in found.columns if c.kind == "numbers"), default=0.0), " (relative)")
     relative = f"{TOLERANCE['numbers']['relative']:g} (relative); codes must be equal"
-    rows = [[f"{count(len(found.columns), 'feature')} of {count(found.rows, 'row')}", features, relative]]
+    rows = [[f"{count_noun(len(found.columns), 'feature')} of {count_noun(found.rows, 'row')}", features, relative]]
     parts = {"estimator": found.estimator, "predictions": found.predictions}
     names = {"estimator": "from recorded features", "predictions": "from recorded rows"}
     return rows + [_predicted(names[part], part, difference) for part, difference in parts.items()]
@@ -197,10 +215,10 @@ def _parity_rows(found: Verification) -> list[list[str]]:
 
 def _predicted(how: str, part: str, found: PredictionDifference) -> list[str]:
     limits = TOLERANCE[part]
-    flips = f", {count(found.label_flips, 'label')} changed" if found.label_flips else ""
+    flips = f", {count_noun(found.label_flips, 'label')} changed" if found.label_flips else ""
     share = f"{100 * (1 - limits['share_of_rows']):g} % of the rows"
     tolerance = f"{limits['of_the_largest']:g} of the largest value, in {share}"
-    return [f"{count(found.rows, 'prediction')} {how}", _difference(found.largest) + flips, tolerance]
+    return [f"{count_noun(found.rows, 'prediction')} {how}", _difference(found.largest) + flips, tolerance]
 
 
 def _difference(value: float, unit: str = "") -> str:
