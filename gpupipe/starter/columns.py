@@ -18,7 +18,7 @@ from gpupipe.starter.source_table import SourceTable, read_source_table
 from gpupipe.starter.useless_columns import FREE_TEXT, find_useless_columns
 from gpupipe.table.blocks import Table
 from gpupipe.table.encode import encode
-from gpupipe.table.number_texts import NumberFormat, guess_format
+from gpupipe.table.number_texts import NumberFormat, guess_format, is_band
 from gpupipe.table.schema import declare
 from gpupipe.table.time_formats import digit_format, time_formats, time_unit
 from gpupipe.typing import Array
@@ -86,6 +86,8 @@ def _of_numbers(column: ColumnFacts, numbers: NumberFormat) -> ColumnDeclaration
     read = [text for text, is_wrong in zip(column.texts, wrong, strict=True) if not is_wrong]
     example = next((text for text in read if not is_number(text)), read[0])
     reason = f"numbers such as {example}, read by parse_number"
+    if band := next((text for text in read if numbers.has_bands and is_band(text)), ""):
+        reason += f"; a band such as {band} is its limit"
     if n := int(column.counts[wrong].sum()):
         other = column.texts[int(np.flatnonzero(wrong)[0])]
         reason += f"; {n:,} {'text becomes' if n == 1 else 'texts become'} missing, such as {other}"
@@ -201,13 +203,12 @@ def inspect_columns(path: str, source: TableSource | None = None) -> TableColumn
     declared = find_declarations(facts, source_table)
     columns = TableColumns(source_table, facts, declared, {}, distinct, n_repeated)
     useless = find_useless_columns(distinct, set(declared) - set(source_table.codes))
-    texts = {name: f"free text, {shared:.0%} of its words recur in other rows" for name, reason in useless.items()
-             if reason == FREE_TEXT and name[:1] not in ("!", "@")
-             and (shared := share_of_recurring_words(facts[name].texts)) >= MIN_RECURRING}  # fmt: skip
-    columns = columns.declare(
-        {name: ColumnDeclaration("text", reason, is_free_text=True) for name, reason in texts.items()}
-    )
-    return columns.drop({name: reason for name, reason in useless.items() if name not in texts})
+    texts = {}
+    for name in [name for name, reason in useless.items() if reason == FREE_TEXT and name[:1] not in ("!", "@")]:
+        if (share := share_of_recurring_words(facts[name].texts)) >= MIN_RECURRING:
+            reason = f"free text; {share:.0%} of its words recur in other rows"
+            texts[name] = ColumnDeclaration("text", reason, is_free_text=True)
+    return columns.declare(texts).drop({name: reason for name, reason in useless.items() if name not in texts})
 
 
 def share_of_recurring_words(texts: Sequence[str]) -> float:

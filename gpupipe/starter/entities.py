@@ -132,10 +132,11 @@ def _identifier_of_repeats(columns: TableColumns) -> Entity | None:
     """Return the identifier of rows that are repeated, which keeps the copies together."""
     if columns.n_repeated < MIN_REPEATED * columns.n_rows:
         return None
-    names = [name for name, reason in columns.dropped.items() if reason.startswith("identifier")]
-    if not names:
-        return None
-    return Entity(names[0], f"{columns.n_repeated:,} rows repeat earlier ones, which have the same {names[0]}")
+    for name, column in columns.distinct_facts.items():
+        is_identifier = is_named(name) or columns.dropped.get(name, "").startswith("identifier")
+        if is_identifier and column.n_distinct == column.n_filled:
+            return Entity(name, f"{columns.n_repeated:,} rows repeat earlier ones, which have the same {name}")
+    return None
 
 
 def is_named(name: str) -> bool:

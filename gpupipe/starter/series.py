@@ -16,15 +16,14 @@ import numpy as np
 from gpupipe.starter.columns import TableColumns
 from gpupipe.starter.power import level_codes
 from gpupipe.starter.sample import level_numbers
-from gpupipe.starter.useless_columns import name_words
+from gpupipe.starter.useless_columns import TIME_NAMES, name_words
 from gpupipe.table.blocks import Table
 from gpupipe.tasks import CLASSIFICATION, Task
 from gpupipe.typing import Array
 
-TIME_NAMES = {"time", "date", "year", "yr", "quarter", "month", "week", "day", "hour", "period", "t"}
 MIN_ROWS, MIN_SPLITS = 30, 10  # and times
 MIN_TIMES = 20  # a panel of fewer times than this, and than entities, is one of entities
-NEARLY_ALL = 0.99  # of the rows have a time, or a time and entity, of their own
+NEARLY_ALL = 0.99  # of the rows are the only ones of their time, or of time and entity
 MIN_REGULAR, SAME_STEP = 0.5, 0.15  # share of the steps that are alike; months differ by a tenth
 MIN_FILLED = 0.5  # of the combinations of time and entity
 MAX_ENTITIES = 5_000

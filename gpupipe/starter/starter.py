@@ -182,7 +182,7 @@ def _line(name: str, columns: TableColumns, width: int) -> str:
 
 
 def _suggestions(path: str, columns: TableColumns) -> list[str]:
-    likely = suggest_targets(columns.facts, columns.dropped)
+    likely = suggest_targets(columns)
     if not likely:
         return [f"Choose a target: gpupipe init {quote(path)} --target COLUMN"]
     lines = ["Choose a target. Likely ones:", ""]

@@ -29,6 +29,7 @@ ID_WORDS = KEY_WORDS | {
     "idx",
     "row",
 }  # in names of columns without repeats
+TIME_NAMES = {"time", "date", "year", "yr", "quarter", "month", "week", "day", "hour", "period", "t"}
 PARTS = {
     "train": ("train", "training", "tr", "learn"),
     "test": ("test", "testing", "te", "holdout", "hold-out"),
@@ -93,6 +94,8 @@ def _number_of_a_row(column: ColumnFacts) -> str:
         return ""
     if column.n_distinct < NEARLY_UNIQUE * column.n_filled or not are_integers(column):
         return ""
+    if name_words(column.name)[-1] in TIME_NAMES:
+        return ""  # such as the years of a series
     low, high = column.range
     if column.n_distinct == column.n_rows and high - low == column.n_rows - 1:
         return f"row number, {low:.0f} to {high:.0f}"
