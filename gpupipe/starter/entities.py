@@ -1,10 +1,10 @@
 """Keys of entities, such as persons, with several rows each, which a split must keep together.
 
-A column is a key if its rows are alike: the target varies less within a value than between two neighboring values, by
-more than chance. Neighbors are compared so that a measurement, whose neighbors are alike too, is not a key. Shuffled
-folds then test on entities that were trained on, and are optimistic. In addition the column must look like a key rather
-than like a category whose values recur: by its name, or by many values, each in few rows, that are codes or occur
-equally often.
+A column is a key if its rows are alike: the target varies less within a value than between two values, by more than
+chance. Shuffled folds then test on entities that were trained on, and are optimistic. Of integers that are not named as
+a key, neighboring values are compared: those of a measurement are alike too. In addition the column must look like a
+key rather than like a category whose values recur: by its name, or by many values, each in few rows, that are codes or
+occur equally often.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from gpupipe.random_streams import make_generator
 from gpupipe.starter.columns import TIME_WORDS, TableColumns
 from gpupipe.starter.facts import ColumnFacts
 from gpupipe.starter.sample import level_numbers
-from gpupipe.starter.useless_columns import KEY_WORDS, are_integers, is_count, name_words
+from gpupipe.starter.useless_columns import KEY_WORDS, TIME_NAMES, are_integers, is_count, name_words
 from gpupipe.table.blocks import Table
 from gpupipe.typing import Array
 
@@ -60,7 +60,21 @@ ENTITIES = {
         "litter",
         "mother",
     ),
-    *("child", "firm", "company", "device", "sensor", "machine", "engine", "vehicle", "session", "visitor", "account"),
+    *(
+        "child",
+        "rat",
+        "mouse",
+        "firm",
+        "company",
+        "device",
+        "sensor",
+        "machine",
+        "engine",
+        "vehicle",
+        "session",
+        "visitor",
+        "account",
+    ),
 }
 NUMBER_WORDS = {"no", "nr", "num", "number", "code", "name"}  # after the name of an entity
 COUNT_WORDS = {"n", "number", "count", "num", "total"}  # before it
@@ -106,20 +120,21 @@ def find_entity(columns: TableColumns, table: Table, target: str, targets: Array
     for name, column, codes in _candidates(columns, table, target):
         is_filled = codes >= 0
         values = targets[is_filled]
-        deviations, correlation = likeness(codes[is_filled], values)
-        evidence = f"within a {name}, {target} correlates by {correlation:.2f}, more than by chance"
+        is_ordered = column.holds != "text" and not is_named(name)
+        deviations, correlation = likeness(codes[is_filled], values, is_ordered)
+        evidence = f"{target} correlates by {correlation:.2f} within them, more than by chance"
         if deviations < MIN_DEVIATIONS or correlation < MIN_CORRELATION:
             constant = _constant_inputs(columns, table, name, target, codes)
             if not is_named(name) or len(constant) < 2 or 2 * len(constant) < len(columns.kept) - 2:
                 continue
-            evidence = f"within a {name}, {', '.join(constant[:3])} do not vary"
+            evidence = f"within them, {', '.join(constant[:3])} do not vary"
         elif (
             not (is_named(name) or _has_equal_counts(column))
             and _is_constant(codes[is_filled], values)
             and not _constant_inputs(columns, table, name, target, codes)
         ):
             continue  # a finer label of the target
-        found[name] = codes, f"{column.n_filled:,} rows of {column.n_distinct:,} values; {evidence}"
+        found[name] = codes, f"Rows of {column.n_distinct:,} values of {name}: {evidence}"
     for name in sorted(found, key=lambda name: columns.facts[name].n_distinct):
         codes, evidence = found[name]
         finer = [other for other in found if other != name and _is_nested(found[other][0], codes)]
@@ -169,15 +184,18 @@ def _may_be_key(column: ColumnFacts) -> bool:
     is_number = column.holds in ("integer", "number")
     if n_keys < MIN_NAMED_KEYS or n_rows < MIN_ROWS_PER_KEY * n_keys or column.n_null > MAX_NULLS * column.n_rows:
         return False
-    if TIME_WORDS.search(column.name.lower()) or (is_number and (not are_integers(column) or is_count(column))):
+    is_time = TIME_WORDS.search(column.name.lower()) or name_words(column.name)[-1] in TIME_NAMES
+    if is_time or (is_number and (not are_integers(column) or is_count(column))):
         return False
     has_many_keys = n_keys**2 >= n_rows  # more keys than rows of a key
     if is_named(column.name):
         return has_many_keys or bool(ENTITIES.intersection(words))
     is_spread = np.std(column.counts) <= MAX_VARIATION * np.mean(column.counts)
-    if n_keys < MIN_KEYS or not has_many_keys or not is_spread or PLACES & words:
+    if n_keys < MIN_KEYS or not has_many_keys or not is_spread:
         return False
-    return _are_numbers_of_keys(column) if is_number else _has_equal_counts(column) or _are_codes(column.texts)
+    if _has_equal_counts(column):
+        return True
+    return not PLACES & words and (_are_numbers_of_keys(column) if is_number else _are_codes(column.texts))
 
 
 def _has_equal_counts(column: ColumnFacts) -> bool:
@@ -190,7 +208,7 @@ def _are_codes(texts: list[str]) -> bool:
 
 
 def _are_numbers_of_keys(column: ColumnFacts) -> bool:
-    """Return whether integers are spread evenly, and equally frequent or at random, unlike those of a measurement."""
+    """Return whether integers are spread evenly, and frequent at random, unlike those of a measurement."""
     values = column.distinct.to_numpy(zero_copy_only=False).astype(np.float64)
     order = values.argsort()
     low, high = column.range
@@ -198,17 +216,19 @@ def _are_numbers_of_keys(column: ColumnFacts) -> bool:
     is_even = np.abs(places - (np.arange(n) + 0.5) / n).max() * n**0.5 <= UNIFORM
     counts = column.counts[order] - column.counts.mean()
     is_smooth = (counts[1:] * counts[:-1]).sum() > 3 / n**0.5 * (counts**2).sum()
-    return bool(is_even and (_has_equal_counts(column) or not is_smooth))
+    return bool(is_even and not is_smooth)
 
 
-def likeness(codes: Array, targets: Array) -> tuple[float, float]:
-    """Return how much more alike rows of one key are than rows of neighboring keys.
+def likeness(codes: Array, targets: Array, is_ordered: bool = False) -> tuple[float, float]:
+    """Return how much more alike rows of one key are than rows of other keys.
 
     Parameters
     ----------
     codes : array of int, shape (n_rows,)
         The keys, from 0, in the order of their values.
     targets : array of float64, shape (n_rows, n_targets)
+    is_ordered : bool
+        Compare keys with the next one only, rather than at random.
 
     Returns
     -------
@@ -220,8 +240,11 @@ def likeness(codes: Array, targets: Array) -> tuple[float, float]:
     spread = targets.var(axis=0).sum()
     if len(counts) < MIN_NAMED_KEYS or not spread:
         return 0.0, 0.0
-    weights = 1 / (1 / counts[1:] + 1 / counts[:-1])
     generator = make_generator(0, "starter", 2)
+    if not is_ordered:
+        codes = generator.permutation(len(counts))[codes]
+        counts = np.bincount(codes)
+    weights = 1 / (1 / counts[1:] + 1 / counts[:-1])
 
     def contrast(values: Array) -> float:
         """Return the mean squared difference of neighbors, 1 by chance."""

@@ -42,7 +42,7 @@ def test_rows_of_a_key_are_kept_together_whatever_its_type_and_name(init: Init, 
         table["y"] = np.where(table["y"] > 0, "up", "down")
     made = init(table.rename(columns={"who": "q7"}))
     assert made.values["split"] == {"cv": 5, "group": "q7", "seed": 0}
-    assert "within a q7, y correlates by 0." in made.text
+    assert "values of q7: y correlates by 0." in made.text
     assert "from 1 of 3 columns" in made.text
     assert any(line.startswith("# split: {cv: 5, stratify:") for line in made.text.splitlines())
 
@@ -57,6 +57,23 @@ def test_the_correlation_is_that_of_an_analysis_of_variance() -> None:
     assert correlation == pytest.approx(between / (between + within), abs=0.06)
     assert deviations > 10
     assert abs(likeness(codes, np.random.default_rng(0).permutation(y))[0]) < 4
+
+
+def test_a_table_that_is_sorted_by_class_hides_neither_texts_nor_named_integers(init: Init) -> None:
+    table = visits(40, 5).sort_values("who").assign(group=lambda t: np.where(t["who"] < 20, "old", "new"))
+    for name, who in (("subject", table["who"] + 1), ("q", table["who"].map("S{:03d}".format))):
+        made = init(table.assign(**{name: who}).drop(columns=["who", "y"]), "group")
+        assert made.values["split"]["group"] == name
+
+
+def test_years_and_balanced_measurements_are_not_keys(init: Init) -> None:
+    generator = np.random.default_rng(5)
+    year = np.repeat(np.arange(1960, 2000), 30)
+    effect = generator.normal(size=40)[year - 1960]
+    table = pd.DataFrame({"year": year, "x": generator.normal(size=1_200), "y": effect + generator.normal(size=1_200)})
+    assert "group" not in init(table).values["split"]
+    smooth = table.assign(y=year / 5 + generator.normal(size=1_200)).rename(columns={"year": "dose"})
+    assert "group" not in init(smooth).values["split"]
 
 
 def test_shuffled_folds_are_optimistic_and_the_proposed_ones_are_not() -> None:
@@ -79,7 +96,7 @@ def test_shuffled_folds_are_optimistic_and_the_proposed_ones_are_not() -> None:
         pytest.param(lambda g, n: np.array([f"town {i}" for i in range(60)])[g.zipf(1.6, n) % 60], id="town"),
     ],
 )
-def test_measurements_and_categories_with_an_effect_are_no_keys(init: Init, values: Any) -> None:
+def test_measurements_and_categories_with_an_effect_are_not_keys(init: Init, values: Any) -> None:
     generator = np.random.default_rng(3)
     found = values(generator, 1_500)
     effect = pd.Series(pd.factorize(found, sort=True)[0]).pipe(lambda c: (c - c.mean()) / c.std())
