@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from importlib.util import find_spec
 from typing import Any
 
@@ -13,6 +13,7 @@ from gpupipe.features.ops.auto import Auto
 from gpupipe.names import enumerate_names
 from gpupipe.starter.columns import TableColumns
 from gpupipe.starter.document import YamlDocument, flow
+from gpupipe.starter.entities import MIN_REPEATED
 from gpupipe.starter.facts import ColumnFacts
 from gpupipe.starter.target_analysis import TargetAnalysis
 from gpupipe.starter.useless_columns import is_count, is_named_as_key, part_levels
@@ -20,6 +21,7 @@ from gpupipe.tasks import Task
 
 ENOUGH_ROWS = 50_000  # for reliable metrics with a single split
 FOLDS = 5
+CELLS_OF_TEXT, MIN_BUCKETS, MAX_BUCKETS = 640_000, 32, 512  # so that all models train in minutes on two cores
 WIDE_COLUMNS = 5_000  # with more columns, boosting on the CPU takes minutes per model and fold
 # Small trees and a low learning rate on samples of rows and columns, as recommended before tuning by Friedman (2002)
 # and the guides of XGBoost and LightGBM. benchmarks/results/starter.md has the gain on public tables.
@@ -64,33 +66,59 @@ def write_split(document: YamlDocument, analysis: TargetAnalysis) -> None:
     else:
         settings = {"test_size": 0.2, "stratify": is_class and min(analysis.counts) >= 2, "seed": 0}
         reason = "enough rows to test on a fifth of them"
-    document.line(f"split: {flow(settings)}", reason)
-    if is_class and not settings["stratify"]:
-        document.comment(f"Not stratified: the rarest class has {min(analysis.counts)} rows.")
-    for comment, offered in split_offers(analysis):
+    size = {name: settings[name] for name in ("cv", "test_size") if name in settings}
+    offers = split_offers(analysis, size)
+    if series := analysis.series:
+        document.comment(f"{series.evidence}: each fold is later than the rows that its model was trained on.")
+        # A class may be absent from the first folds.
+        document.line(f"split: {flow({'time': series.time, **({'test_size': 0.2} if is_class else size)})}")
+        offers.insert(0, ("For rows between those that are known, not for a forecast:", settings))
+    elif entity := analysis.entity:
+        document.comment(f"{entity.evidence}. They stay together, and {entity.name} is not an input: new ones follow.")
+        document.line(f"split: {flow({**size, 'group': entity.name, 'seed': 0})}")
+        offers.insert(0, (f"For new rows of the same {entity.name}; also add it to drop:", settings))
+    else:
+        document.line(f"split: {flow(settings)}", reason)
+        if is_class and not settings["stratify"]:
+            document.comment(f"Not stratified: the rarest class has {min(analysis.counts)} rows.")
+    for comment, offered in offers:
         document.comment(comment)
         document.line(f"# split: {flow(offered)}")
+    _write_repeated_rows(document, analysis)
     document.blank()
 
 
-def split_offers(analysis: TargetAnalysis) -> list[tuple[str, dict[str, Any]]]:
+def _write_repeated_rows(document: YamlDocument, analysis: TargetAnalysis) -> None:
+    """Write how to drop rows that repeat earlier ones, of which a random split trains on a copy."""
+    n_repeated, n_rows = analysis.columns.n_repeated, analysis.columns.n_rows
+    if n_repeated < MIN_REPEATED * n_rows:
+        return
+    document.comment(
+        f"{n_repeated / n_rows:.0%} of the rows repeat earlier ones: random folds test on copies of rows that were "
+        "trained on. To drop the copies, save the next line as hooks.py, and add to source: prepare: hooks.py:distinct"
+    )
+    document.line("#   def distinct(frame): return frame.drop_duplicates()")
+
+
+def split_offers(analysis: TargetAnalysis, size: Mapping[str, Any]) -> list[tuple[str, dict[str, Any]]]:
     """Return alternative splits that the columns suggest, each with a comment."""
     columns = analysis.columns
     offers = [_offer_of_parts(columns.facts[name], analysis) for name in columns.dropped]
-    times = [name for name in columns.kept if columns.kind(name) == "datetime"]
-    if times:
+    whole = [name for name in columns.kept if columns.kind(name) == "datetime" and not columns.facts[name].n_null]
+    times = [analysis.series.time] if analysis.series else whole
+    if times and not analysis.series:
         offers.append(("To test on the latest rows, as in production:", {"time": times[0], "test_size": 0.2}))
     groups = [name for name, column in columns.facts.items() if _may_group(column, analysis)]
-    if groups:
+    if analysis.entity:
+        groups = [analysis.entity.name]
+    elif groups:
         offers.append(
-            (
-                f"To keep rows with the same {groups[0]} together, if they are similar:",
-                {"cv": FOLDS, "group": groups[0]},
-            )
+            (f"To keep rows with the same {groups[0]} together, if they are similar:", {**size, "group": groups[0]})
         )
     if times and groups:
         comment = f"To test on later rows of other values of {groups[0]}; gap: the time until a target is known:"
-        offers.append((comment, {"cv": FOLDS, "time": times[0], "group": groups[0], "gap": "7d"}))
+        is_time = columns.kind(times[0]) == "datetime"
+        offers.append((comment, {**size, "time": times[0], "group": groups[0], **({"gap": "7d"} if is_time else {})}))
     return [offer for offer in offers if offer]
 
 
@@ -114,14 +142,14 @@ def _may_group(column: ColumnFacts, analysis: TargetAnalysis) -> bool:
 
 def write_features(document: YamlDocument, columns: TableColumns, analysis: TargetAnalysis | None = None) -> None:
     """Write the ``features:`` section."""
-    tails, target = (analysis.tails, analysis.goal.target) if analysis else ((), None)
-    inputs = [name for name in columns.kept if name != target]
+    tails, inputs = (analysis.tails, analysis.inputs) if analysis else ((), columns.kept)
     document.line("features:")
     _write_numbers(document, columns, inputs)
+    _write_texts(document, columns, inputs)
     _write_distance(document, columns, inputs)
     if tails:
         document.list("  - log1p", tails, "long right tails")
-    if target is not None:
+    if analysis:
         document.line("  # - generate", GENERATE)
     document.comment(AUTO, "  ")
     limit = Auto(columns="@all").max_one_hot
@@ -143,6 +171,24 @@ def _write_numbers(document: YamlDocument, columns: TableColumns, inputs: Sequen
         names = [name for name, own in written.items() if own == form]
         document.line(f"  - parse_number: {flow(form.settings(*names))}", f"adds {names[0]}_number")
         written = {name: own for name, own in written.items() if name not in names}
+
+
+def _write_texts(document: YamlDocument, columns: TableColumns, inputs: Sequence[str]) -> None:
+    """Write the op for free texts, with as many buckets as all models of the starter train in minutes."""
+    texts = [name for name in inputs if name in columns.declared and columns.declared[name].is_free_text]
+    if not texts:
+        return
+    most = max(1, CELLS_OF_TEXT // (columns.n_rows * len(texts)))
+    n_buckets = min(MAX_BUCKETS, max(MIN_BUCKETS, 2 ** (most.bit_length() - 1)))
+    n_columns = n_buckets * len(texts)
+    document.comment(
+        f"Words of free text as {n_columns:,} columns, {4 * n_columns * columns.n_rows / 1e6:,.0f} MB: training takes "
+        "longer in proportion. Fewer buckets are faster, more tell more words apart; without the op, drop the column.",
+        "  ",
+    )
+    document.line("  - text_hash:")
+    document.list("      columns", texts)
+    document.line(f"      buckets: {n_buckets}")
 
 
 def _write_distance(document: YamlDocument, columns: TableColumns, inputs: Sequence[str]) -> None:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections import Counter
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -11,20 +12,22 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from gpupipe.backends import choose
-from gpupipe.io.formats.csv.reader import read_texts
 from gpupipe.io.settings import TableSource
 from gpupipe.starter.facts import ColumnFacts, collect_facts
 from gpupipe.starter.source_table import SourceTable, read_source_table
-from gpupipe.starter.useless_columns import find_useless_columns
+from gpupipe.starter.useless_columns import FREE_TEXT, find_useless_columns
 from gpupipe.table.blocks import Table
 from gpupipe.table.encode import encode
-from gpupipe.table.number_texts import NumberFormat, guess_format
+from gpupipe.table.number_texts import NumberFormat, guess_format, is_band
 from gpupipe.table.schema import declare
 from gpupipe.table.time_formats import digit_format, time_formats, time_unit
-from gpupipe.units import MIB, is_number
+from gpupipe.typing import Array
+from gpupipe.units import is_number
 
 TIME_WORDS = re.compile(r"(^|_)(time|date|day|timestamp|ts|epoch|at|on|created|updated|when)(_|$)|timestamp|datetime")
-MAX_BYTES_TWICE = 256 * MIB  # larger files are not read a second time to count blanks
+MAX_ROWS_TO_COMPARE = 300_000
+SOME_TEXTS, MIN_TEXTS = 2_000, 3
+MIN_RECURRING = 0.5  # of the words; names and addresses have fewer
 
 
 @dataclass(frozen=True)
@@ -36,19 +39,27 @@ class ColumnDeclaration:
     format: str | None = None
     numbers: NumberFormat | None = None
     """Notation of the numbers of a text column, for the op `parse_number`."""
+    is_free_text: bool = False
+    """True if the words of the texts recur, for the op `text_hash`."""
+
+    @property
+    def is_number_or_code(self) -> bool:
+        """True if a target may have this kind."""
+        return self.kind in ("float", "categorical")
 
 
 def find_declarations(facts: Mapping[str, ColumnFacts], source_table: SourceTable) -> dict[str, ColumnDeclaration]:
     """Return the declarations that columns need, by name."""
     found: dict[str, ColumnDeclaration] = {}
+    for name, example in source_table.codes.items():
+        found[name] = ColumnDeclaration("categorical", f"codes such as {example}: their leading zeros are kept")
     for name, column in facts.items():
+        if name in found:
+            continue
         declared = _of_text(column) if column.holds == "text" else _of_integers(column)
         if declared is not None:
             found[name] = declared
-    blanks = count_blank_cells(
-        source_table, [n for n, c in facts.items() if c.holds in ("integer", "number") and c.n_null]
-    )
-    for name, n in blanks.items():
+    for name, n in source_table.blanks.items():
         found[name] = ColumnDeclaration("float", f"{n:,} blank{'s become' if n > 1 else ' becomes'} missing")
     return found
 
@@ -75,6 +86,8 @@ def _of_numbers(column: ColumnFacts, numbers: NumberFormat) -> ColumnDeclaration
     read = [text for text, is_wrong in zip(column.texts, wrong, strict=True) if not is_wrong]
     example = next((text for text in read if not is_number(text)), read[0])
     reason = f"numbers such as {example}, read by parse_number"
+    if band := next((text for text in read if numbers.has_bands and is_band(text)), ""):
+        reason += f"; a band such as {band} is its limit"
     if n := int(column.counts[wrong].sum()):
         other = column.texts[int(np.flatnonzero(wrong)[0])]
         reason += f"; {n:,} {'text becomes' if n == 1 else 'texts become'} missing, such as {other}"
@@ -95,24 +108,6 @@ def _of_integers(column: ColumnFacts) -> ColumnDeclaration | None:
     return ColumnDeclaration("datetime", "dates in digits", digits) if digits == "%Y%m%d" else None
 
 
-def count_blank_cells(source_table: SourceTable, names: Iterable[str]) -> dict[str, int]:
-    """Return the number of blank cells in each of the named columns of CSV files, without columns that have none.
-
-    The reader converts them to null. The column is declared to document this, since other readers would infer text.
-    """
-    names = list(names)
-    files = source_table.files
-    if not names or any(f.format != "csv" for f in files) or sum(f.size for f in files) > MAX_BYTES_TWICE:
-        return {}
-    found = dict.fromkeys(names, 0)
-    for file in files:
-        table = read_texts(file, names, source_table.source)
-        if table is not None:
-            for name in found.keys() & table.column_names:
-                found[name] += pc.sum(pc.utf8_is_space(table[name])).as_py() or 0
-    return {name: n for name, n in found.items() if n}
-
-
 @dataclass(frozen=True)
 class TableColumns:
     """The columns of a table.
@@ -125,12 +120,18 @@ class TableColumns:
         The entries of ``schema:``.
     dropped : mapping of str to str
         The entries of ``drop:``, each with the reason.
+    distinct_facts : mapping of str to ColumnFacts
+        The facts of the rows that do not repeat an earlier row.
+    n_repeated : int
+        Number of rows that repeat an earlier row; 0 if the table is too long to compare them.
     """
 
     source_table: SourceTable
     facts: Mapping[str, ColumnFacts]
     declared: Mapping[str, ColumnDeclaration]
     dropped: Mapping[str, str]
+    distinct_facts: Mapping[str, ColumnFacts]
+    n_repeated: int = 0
 
     @property
     def n_rows(self) -> int:
@@ -157,6 +158,10 @@ class TableColumns:
         """Return the columns with further ones dropped."""
         declared = {name: declared for name, declared in self.declared.items() if name not in reasons}
         return replace(self, declared=declared, dropped={**self.dropped, **reasons})
+
+    def keep(self, names: Collection[str]) -> TableColumns:
+        """Return the columns with some of them kept, which may be dropped so far."""
+        return replace(self, dropped={name: reason for name, reason in self.dropped.items() if name not in names})
 
     def encoded(self) -> Table:
         """Return the encoded table of the columns that are not dropped."""
@@ -190,6 +195,32 @@ def inspect_columns(path: str, source: TableSource | None = None) -> TableColumn
         If the table cannot be read.
     """
     source_table = read_source_table(path, source)
-    facts = collect_facts(source_table.table)
+    table, facts = source_table.table, collect_facts(source_table.table)
+    repeats = _repeats(table)
+    n_repeated = int(repeats.sum())
+    # A row that was exported twice repeats its identifier, too.
+    distinct = collect_facts(table.filter(pa.array(~repeats))) if n_repeated else facts
     declared = find_declarations(facts, source_table)
-    return TableColumns(source_table, facts, declared, {}).drop(find_useless_columns(facts, set(declared)))
+    columns = TableColumns(source_table, facts, declared, {}, distinct, n_repeated)
+    useless = find_useless_columns(distinct, set(declared) - set(source_table.codes))
+    texts = {}
+    for name in [name for name, reason in useless.items() if reason == FREE_TEXT and name[:1] not in ("!", "@")]:
+        if (share := share_of_recurring_words(facts[name].texts)) >= MIN_RECURRING:
+            reason = f"free text; {share:.0%} of its words recur in other rows"
+            texts[name] = ColumnDeclaration("text", reason, is_free_text=True)
+    return columns.declare(texts).drop({name: reason for name, reason in useless.items() if name not in texts})
+
+
+def share_of_recurring_words(texts: Sequence[str]) -> float:
+    """Return the share of the words, counted once per text, that occur in at least `MIN_TEXTS` of the texts."""
+    texts = texts[:SOME_TEXTS]
+    counts = Counter(word for text in texts for word in set(re.findall(r"\w+", text.lower())))
+    return sum(n for n in counts.values() if n >= MIN_TEXTS) / max(1, counts.total())
+
+
+def _repeats(table: pa.Table) -> Array:
+    """Return whether each row repeats an earlier one, shape (n_rows,); all false if the table is long."""
+    if table.num_rows > MAX_ROWS_TO_COMPARE:
+        return np.zeros(table.num_rows, bool)
+    repeats: Array = table.to_pandas().duplicated().to_numpy()
+    return repeats

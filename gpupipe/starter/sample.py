@@ -75,13 +75,14 @@ def draw_sample(table: Table, y: Array, task: Task, target: str) -> NumericSampl
     most = max(MIN_ROWS, min(MAX_ROWS, MAX_CELLS // max(1, len(names))))
     if len(rows) > most:
         rows = np.sort(generator.choice(len(rows), most, replace=False))
-    columns = {name: _as_numbers(table, name, rows) for name in names}
+    columns = {name: level_numbers(table, name, rows) for name in names}
     fold = generator.permutation(len(rows)) % FOLDS
     coded = frozenset(name for name in names if table.schema[name].levels is not None)
     return NumericSample(columns, y[rows], task, fold, len(rows) == table.n_rows, coded)
 
 
-def _as_numbers(table: Table, name: str, rows: Array) -> Array:
+def level_numbers(table: Table, name: str, rows: Array | slice = slice(None)) -> Array:
+    """Return numbers, codes of levels, or times in microseconds, of a column; NaN where null."""
     column = table.schema[name]
     values = table.column(name)[rows]
     if column.levels is not None:

@@ -8,21 +8,25 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from gpupipe.errors import ConfigError, EncodingError, FieldCountError
 from gpupipe.io.csv_settings import WHITESPACE, CsvSettings
 from gpupipe.io.files import SourceFile, find_files
 from gpupipe.io.formats.csv.dialect import detect_dialect, is_missing
 from gpupipe.io.formats.csv.encoding import GUESSES, next_encoding
+from gpupipe.io.formats.csv.reader import read_texts
 from gpupipe.io.formats.registry import format_of
 from gpupipe.io.origin_settings import DATABASES, database_name
 from gpupipe.io.settings import TableSource
 from gpupipe.io.source_reader import read_arrow
 from gpupipe.io.zip_members import member_format
 from gpupipe.starter.facts import collect_facts
-from gpupipe.units import is_number
+from gpupipe.units import MIB, is_number
 
 MAGIC = {b"PAR1": "parquet", b"ORC": "orc", b"ARROW1": "arrow", b"{": "jsonl"}
+MAX_BYTES_TWICE = 256 * MIB  # larger files are not read a second time to look at the texts of numbers
+MIN_LEADING_ZEROS = 0.01  # of the rows, in codes of several lengths; fewer are slips
 ENCODING_COMMENT = "a guess, as the file is not UTF-8: check the accented letters"
 
 
@@ -40,6 +44,10 @@ class SourceTable:
         The ``csv:`` settings that differ from their defaults.
     comments : mapping of str to str
         A comment for ``format`` and for each key of `csv`.
+    codes : mapping of str to str
+        The columns of digits with leading zeros, which the table has as text, and an example of each.
+    blanks : mapping of str to int
+        The number of blank cells in the columns of numbers that have any.
     """
 
     table: pa.Table
@@ -47,6 +55,8 @@ class SourceTable:
     files: Sequence[SourceFile]
     csv: Mapping[str, Any] = field(default_factory=dict)
     comments: Mapping[str, str] = field(default_factory=dict)
+    codes: Mapping[str, str] = field(default_factory=dict)
+    blanks: Mapping[str, int] = field(default_factory=dict)
 
     @property
     def has_header(self) -> bool:
@@ -82,6 +92,8 @@ def read_source_table(path: str, base: TableSource | None = None) -> SourceTable
     table = attempt.read()
     if attempt.look_at_texts(table):
         table = attempt.read()
+    if attempt.look_at_numbers(table):
+        table = attempt.read()
     return attempt.result(table)
 
 
@@ -114,9 +126,12 @@ class _Attempt:
     comments: dict[str, str] = field(default_factory=dict)
     isolate: bool = False
     given: frozenset[str] = frozenset()  # the settings given by the user
+    codes: dict[str, str] = field(default_factory=dict)
+    blanks: dict[str, int] = field(default_factory=dict)
 
     def source(self) -> TableSource:
-        settings = {"path": self.path, "format": self.format, "csv": self.csv}
+        schema = dict.fromkeys(self.codes, "categorical")
+        settings = {"path": self.path, "format": self.format, "csv": self.csv, "schema": schema}
         return TableSource.model_validate(settings | ({"isolate": True} if self.isolate else {}))
 
     def set(self, setting: str, value: Any, comment: str) -> None:
@@ -124,7 +139,7 @@ class _Attempt:
             self.csv[setting], self.comments[setting] = value, comment
 
     def result(self, table: pa.Table) -> SourceTable:
-        return SourceTable(table, self.source(), self.files, self.csv, self.comments)
+        return SourceTable(table, self.source(), self.files, self.csv, self.comments, self.codes, self.blanks)
 
     def look_at_head(self, file: SourceFile) -> None:
         """Detect the encoding, the delimiter and the header."""
@@ -180,6 +195,46 @@ class _Attempt:
             among = ", ".join(list(marked)[:4]) + (f" and {len(marked) - 4} more" if len(marked) > 4 else "")
             self.set("null_values", marks, f"marks {cells:,} missing values in {among}")
         return bool({"null_values", "decimal"} & self.csv.keys() - self.given)
+
+    def look_at_numbers(self, table: pa.Table) -> bool:
+        """Find leading zeros and blank cells in columns of numbers; return whether the files must be read again.
+
+        The reader converts blanks to null, and ``007`` to 7.
+        """
+        numbers = [field.name for field in table.schema if pa.types.is_integer(field.type) or _is_null(table, field)]
+        if (
+            not numbers
+            or any(f.format != "csv" for f in self.files)
+            or sum(f.size for f in self.files) > MAX_BYTES_TWICE
+        ):
+            return False
+        read = [found for file in self.files if (found := read_texts(file, numbers, self.source())) is not None]
+        for name in numbers:
+            cells = pa.chunked_array([c for t in read if name in t.column_names for c in t[name].chunks], pa.string())
+            if n := pc.sum(pc.utf8_is_space(cells)).as_py():
+                self.blanks[name] = n
+            if pa.types.is_integer(table.schema.field(name).type) and (example := find_leading_zeros(cells)):
+                self.codes[name] = example
+        return bool(self.codes)
+
+
+def _is_null(table: pa.Table, column: pa.Field) -> bool:
+    """Return whether a column has floating-point numbers and nulls."""
+    return bool(pa.types.is_floating(column.type) and table[column.name].null_count)
+
+
+def find_leading_zeros(cells: pa.ChunkedArray) -> str:
+    """Return an example of codes with leading zeros, such as ``007``; "" if the texts are numbers.
+
+    Codes have digits only. Those of one length have a leading zero anywhere; of others it is frequent.
+    """
+    cells = pc.utf8_trim_whitespace(cells.drop_null())
+    cells = cells.filter(pc.greater(pc.utf8_length(cells), 0))
+    leading = cells.filter(pc.match_substring_regex(cells, "^0[0-9]"))
+    if not len(leading) or not pc.all(pc.match_substring_regex(cells, "^[0-9]+$")).as_py():
+        return ""
+    is_wide = len(pc.unique(pc.utf8_length(cells))) == 1 or len(leading) >= MIN_LEADING_ZEROS * len(cells)
+    return str(leading[0]) if is_wide else ""
 
 
 def find_null_marks(texts: list[str]) -> list[str]:

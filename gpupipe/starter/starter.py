@@ -16,6 +16,7 @@ from gpupipe.starter.columns import TableColumns, inspect_columns
 from gpupipe.starter.document import YamlDocument
 from gpupipe.starter.leaks import MIN_ROWS
 from gpupipe.starter.power import MAX_TOGETHER
+from gpupipe.starter.series import Series
 from gpupipe.starter.source import about_target, path_from, write_source
 from gpupipe.starter.target import suggest_targets
 from gpupipe.starter.target_analysis import TargetAnalysis, analyse_target
@@ -91,10 +92,9 @@ def make_clustering_starter(path: str, config: Path, source: TableSource | None 
 
 def _write_title(document: YamlDocument, analysis: TargetAnalysis, path: str, config: Path) -> None:
     columns, goal = analysis.columns, analysis.goal
-    n_inputs = len(columns.facts) - len(columns.dropped) - 1
     document.comment(
-        f"Predict {goal.target} ({goal.task}) from {n_inputs} of {len(columns.facts)} columns of {Path(path).name}: "
-        f"{count_noun(analysis.n_known, 'row')}."
+        f"Predict {goal.target} ({goal.task}) from {len(analysis.inputs)} of {len(columns.facts)} columns of "
+        f"{Path(path).name}: {count_noun(analysis.n_known, 'row')}."
     )
     _write_commands(document, config)
     for note in _notes(analysis):
@@ -118,8 +118,8 @@ def _notes(analysis: TargetAnalysis) -> list[str]:
         are = "has no" if missing == 1 else "have no"
         end = "is dropped" if missing == 1 else "are dropped"
         notes.append(f"{missing:,} of {columns.n_rows:,} rows {are} {analysis.goal.target} and {end}.")
-    if analysis.n_duplicates:
-        duplicates = count_noun(analysis.n_duplicates, "row", "is a duplicate", "are duplicates")
+    if columns.n_repeated:
+        duplicates = count_noun(columns.n_repeated, "row", "is a duplicate", "are duplicates")
         notes.append(f"{duplicates} of earlier rows.")
     if not analysis.sample.is_all:
         notes.append(f"Leaks, categories and long tails were searched in a sample of {len(analysis.sample.y):,} rows.")
@@ -136,8 +136,10 @@ def _notes(analysis: TargetAnalysis) -> list[str]:
 def _summary(analysis: TargetAnalysis) -> list[str]:
     goal = analysis.goal
     first = f"{goal.task}: {goal.target}, {about_target(analysis)}; {count_noun(analysis.n_known, 'row')}"
+    by = analysis.series or analysis.entity
+    split = [f"split by {by.time if isinstance(by, Series) else by.name}: {by.evidence}"] if by else []
     kept = ["to keep a suspected leak, delete its line under drop"] if analysis.leaks else []
-    return [first, *_summary_of_columns(analysis.columns), *kept, *_notes(analysis)[1:]]
+    return [first, *split, *_summary_of_columns(analysis.columns), *kept, *_notes(analysis)[1:]]
 
 
 def _summary_of_columns(columns: TableColumns) -> list[str]:
@@ -181,7 +183,7 @@ def _line(name: str, columns: TableColumns, width: int) -> str:
 
 
 def _suggestions(path: str, columns: TableColumns) -> list[str]:
-    likely = suggest_targets(columns.facts, columns.dropped)
+    likely = suggest_targets(columns)
     if not likely:
         return [f"Choose a target: gpupipe init {quote(path)} --target COLUMN"]
     lines = ["Choose a target. Likely ones:", ""]

@@ -8,9 +8,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from gpupipe.errors import ConfigError, did_you_mean
-from gpupipe.starter.columns import ColumnDeclaration
+from gpupipe.starter.columns import ColumnDeclaration, TableColumns
+from gpupipe.starter.entities import is_named
 from gpupipe.starter.facts import ColumnFacts
-from gpupipe.starter.useless_columns import is_count, name_words, shown
+from gpupipe.starter.useless_columns import is_count, is_named_as_identifier, name_words, shown
 from gpupipe.table.column_summary import FEW_LEVELS
 
 MAX_CLASSES = 10  # up to this many consecutive integers from 0 or 1 are classes
@@ -135,22 +136,33 @@ def _rarer(labels: Sequence[Any], counts: Mapping[str, int]) -> PositiveLabel:
     return PositiveLabel(rarer, f"the rarer label; the other is {shown(other)}")
 
 
-def suggest_targets(facts: Mapping[str, ColumnFacts], useless: Mapping[str, str]) -> dict[str, str]:
-    """Return the most likely target columns, best first, each with the reasons."""
-    names = [name for name, column in facts.items() if name not in useless and _can_be_target(column)]
-    reasons = {name: _reasons(facts[name], is_last=name == list(facts)[-1]) for name in names}
-    likely = sorted((name for name in names if reasons[name]), key=lambda name: -len(reasons[name]))
+def suggest_targets(columns: TableColumns) -> dict[str, str]:
+    """Return the most likely target columns, best first, each with the reasons; none of them is an identifier."""
+    names = [name for name in columns.kept if _can_be_target(columns.facts[name], columns)]
+    last = names[-1] if names else ""
+    what = (
+        "it is the last column"
+        if last == list(columns.facts)[-1]
+        else "it is the last column that is not a key or date"
+    )
+    reasons = {name: _reasons(columns.facts[name], what if name == last else "") for name in names}
+    likely = sorted((name for name in names if reasons[name]), key=lambda name: -sum(reasons[name].values()))
     return {name: ", ".join(reasons[name]) for name in likely[:SUGGESTIONS]}
 
 
-def _can_be_target(column: ColumnFacts) -> bool:
-    return column.holds != "time" and column.n_distinct > 1
+def _can_be_target(column: ColumnFacts, columns: TableColumns) -> bool:
+    """Return whether a model could predict a column: it is not a key, a code, a time or a text with many values."""
+    name, kind = column.name, columns.kind(column.name)
+    has_many_texts = kind == "categorical" and column.n_distinct > FEW_LEVELS
+    is_key = name in columns.source_table.codes or is_named(name) or is_named_as_identifier(name)
+    return column.n_distinct > 1 and kind not in ("datetime", "text") and not has_many_texts and not is_key
 
 
-def _reasons(column: ColumnFacts, is_last: bool) -> list[str]:
-    reasons = ["its name"] if TARGET_WORDS.intersection(name_words(column.name)) else []
-    if is_last:
-        reasons.append("it is the last column")
+def _reasons(column: ColumnFacts, place: str) -> dict[str, int]:
+    """Return the reasons for a target, and how much each counts."""
+    reasons = {"its name": 3} if TARGET_WORDS.intersection(name_words(column.name)) else {}
+    if place:
+        reasons[place] = 1
     if column.n_distinct == 2:
-        reasons.append(f"it is {' or '.join(shown(value) for value in column.distinct.to_pylist())}")
+        reasons[f"it is {' or '.join(shown(value) for value in column.distinct.to_pylist())}"] = 1
     return reasons

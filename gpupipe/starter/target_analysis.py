@@ -15,14 +15,14 @@ from gpupipe.errors import ConfigError
 from gpupipe.pipeline.goal import Goal
 from gpupipe.pipeline.target import TargetColumn, find_goal, known_rows, target_values
 from gpupipe.starter.columns import TableColumns
+from gpupipe.starter.entities import Entity, find_entity
 from gpupipe.starter.facts import ColumnFacts
 from gpupipe.starter.leaks import find_leaks
 from gpupipe.starter.numbers import find_categories, find_long_tails
 from gpupipe.starter.sample import NumericSample, draw_sample
+from gpupipe.starter.series import Series, comparable_targets, find_series, is_time
 from gpupipe.starter.target import PositiveLabel, choose_positive, classes_in_numbers, find_target
 from gpupipe.starter.uninformative_columns import find_uninformative_columns
-
-MAX_ROWS_TO_COMPARE = 300_000
 
 
 @dataclass(frozen=True)
@@ -44,8 +44,6 @@ class TargetAnalysis:
         Long-tailed columns, for log1p.
     sample : NumericSample
         The sample used for the analysis.
-    n_duplicates : int
-        Number of rows that duplicate an earlier row; 0 if the table is too long to compare them.
     leaks : mapping of str to str
         The dropped columns that restate the target, with the evidence.
     warnings : mapping of str to str
@@ -54,6 +52,10 @@ class TargetAnalysis:
         Integers that may be categories, with the evidence.
     unchecked : sequence of str
         Columns that may restate the target, but were not compared with a model.
+    series : Series, optional
+        The time to split by, if the target is a series.
+    entity : Entity, optional
+        The key to split by, if the target is not a series.
     """
 
     columns: TableColumns
@@ -63,11 +65,17 @@ class TargetAnalysis:
     counts: Sequence[int]
     tails: Sequence[str]
     sample: NumericSample
-    n_duplicates: int
     leaks: Mapping[str, str]
     warnings: Mapping[str, str]
     hints: Mapping[str, str]
     unchecked: Sequence[str]
+    series: Series | None = None
+    entity: Entity | None = None
+
+    @property
+    def inputs(self) -> list[str]:
+        """The columns to predict from: not the target, and not the key to split by, of which later values are new."""
+        return [name for name in self.columns.kept if name not in (self.goal.target, self.entity and self.entity.name)]
 
     @property
     def n_known(self) -> int:
@@ -97,21 +105,26 @@ def analyse_target(columns: TableColumns, wanted: str) -> TargetAnalysis:
     y = target_values((read,), rows, goal, {target: [positive.label]} if positive else {})
     assert y is not None
     counts = np.bincount(y.astype(int), minlength=goal.n_classes).tolist() if goal.n_classes else []
-    sample = draw_sample(table, y, goal.task, target)
+    series = find_series(columns, table, target, y, goal.task)
+    entity = None if series else find_entity(columns, table, target, comparable_targets(y, goal.task))
+    keys = {entity.name} if entity else set()
+    columns = columns.keep(keys)
+    # Neighbors in time, and rows of one entity, have nearly the target of a row: the columns do not leak it.
+    keys |= {name for name in columns.kept if series and is_time(columns, name)}
+    sample = draw_sample(table, y, goal.task, target).without(keys)
     report = find_leaks(sample, target, goal.labels)
     columns = columns.drop({name: f"leak: {evidence}" for name, evidence in report.leaks.items()})
     sample = sample.without(report.leaks)
     times = [name for name in columns.kept if columns.kind(name) == "datetime"]
-    uninformative = find_uninformative_columns(sample, columns.facts, target, times)
+    uninformative = find_uninformative_columns(sample, columns.distinct_facts, target, times)
     columns = columns.drop(uninformative)
     sample = sample.without(uninformative)
-    if columns.kept == [target]:
+    if not set(columns.kept) - {target, entity and entity.name}:
         raise ConfigError("no input column remains", where="--target", fix="choose another column")
-    numbers = [name for name in columns.kept if name != target and columns.kind(name) == "numeric"]
+    numbers = [name for name in sample.columns if columns.kind(name) == "numeric"]
     tails = find_long_tails(sample, [columns.facts[name] for name in numbers if name[:1] not in "!@"])  # selectors
     sizes = [columns.facts[name] for name in numbers if name not in tails]
     hints = find_categories(sample, sizes)
-    duplicates = _duplicates(columns)
     return TargetAnalysis(
         columns=columns,
         goal=goal,
@@ -120,18 +133,19 @@ def analyse_target(columns: TableColumns, wanted: str) -> TargetAnalysis:
         counts=counts,
         tails=tails,
         sample=sample,
-        n_duplicates=duplicates,
         leaks=report.leaks,
         warnings=report.warnings,
         hints=hints,
         unchecked=report.unchecked,
+        series=series,
+        entity=entity,
     )
 
 
 def _with_target(columns: TableColumns, target: str) -> TableColumns:
     """Return the columns with the target kept, not declared datetime, and declared categorical if it has classes."""
     dropped = {name: reason for name, reason in columns.dropped.items() if name != target}
-    declared = {name: found for name, found in columns.declared.items() if name != target or found.kind == "float"}
+    declared = {name: found for name, found in columns.declared.items() if name != target or found.is_number_or_code}
     classes = classes_in_numbers(columns.facts[target])
     return replace(columns, dropped=dropped, declared=declared).declare({target: classes} if classes else {})
 
@@ -144,9 +158,3 @@ def _goal(read: TargetColumn, target: ColumnFacts) -> tuple[Goal, PositiveLabel 
     counts = {str(value): int(n) for value, n in zip(target.distinct.to_pylist(), target.counts, strict=True)}
     positive = choose_positive(goal.labels, counts)
     return find_goal((read,), {read.column.name: [positive.label]}, ()), positive
-
-
-def _duplicates(columns: TableColumns) -> int:
-    if columns.n_rows > MAX_ROWS_TO_COMPARE:
-        return 0
-    return int(columns.source_table.table.to_pandas().duplicated().sum())

@@ -24,6 +24,7 @@ from gpupipe.typing import Array
 
 MIN_ROWS = 100
 MIN_NUMBERS = 1_000  # with fewer rows, measurements may all differ
+MIN_UNIQUE = 0.995  # of the rows: a corrected row has the identifier of the first version
 MAX_ROWS_PER_LEVEL = 10  # on average; with more rows per level, target encoding is reliable
 # Threshold in standard deviations of the correlation of independent columns, which is 1 / √n_rows.
 CHANCE = 3.0
@@ -39,7 +40,7 @@ def find_doubtful_columns(sample: NumericSample, facts: Mapping[str, ColumnFacts
             is_sparse = column.n_filled < MAX_ROWS_PER_LEVEL * column.n_distinct
             return column.holds == "text" and column.n_distinct > MAX_CODES and is_sparse
         is_number = column.holds in ("integer", "number") and name not in times
-        is_unique = column.n_distinct == column.n_filled >= MIN_NUMBERS
+        is_unique = column.n_filled >= MIN_NUMBERS and column.n_distinct >= MIN_UNIQUE * column.n_filled
         return is_number and is_unique and are_integers(column)
 
     return [name for name in sample.columns if is_doubtful(name)]

@@ -15,7 +15,9 @@ NEARLY_UNIQUE = 0.95
 FEW_ROWS = 20  # with fewer, all values may differ by chance
 MANY_ROWS = 1_000
 MIN_LOW_SHARE = 0.75  # of the rows in the lower half of the range; keys and classes are spread evenly
-MIN_REPEATS = 10  # if this many are expected, none occurs by chance in 1 of 20,000 tables
+# If 10 are expected, none occurs by chance in 1 of 20,000 tables; of others, the standard deviation is their root.
+MIN_REPEATS, MANY_DEVIATIONS = 10, 5.0
+FREE_TEXT = "free text"
 MIN_WORDS_OF_TEXT = 4  # on average, for free text
 KEY_WORDS = {"id", "ids", "uid", "uuid", "guid", "key", "pk"}
 ID_WORDS = KEY_WORDS | {
@@ -28,6 +30,7 @@ ID_WORDS = KEY_WORDS | {
     "idx",
     "row",
 }  # in names of columns without repeats
+TIME_NAMES = {"time", "date", "year", "yr", "quarter", "month", "week", "day", "hour", "period", "t"}
 PARTS = {
     "train": ("train", "training", "tr", "learn"),
     "test": ("test", "testing", "te", "holdout", "hold-out"),
@@ -76,11 +79,11 @@ def _too_little(column: ColumnFacts) -> str:
 
 def _too_much_text(column: ColumnFacts) -> str:
     n_distinct, n_filled = column.n_distinct, column.n_filled
-    is_category = n_distinct < n_filled and n_distinct <= max(FEW_LEVELS, column.n_rows // 2)
+    is_category = n_distinct < NEARLY_UNIQUE * n_filled and n_distinct <= max(FEW_LEVELS, column.n_rows // 2)
     if n_filled < FEW_ROWS or is_category:
         return ""
     if sum(len(text.split()) for text in column.texts) >= MIN_WORDS_OF_TEXT * n_distinct:
-        return "free text"
+        return FREE_TEXT
     if n_distinct == n_filled:
         return "identifier: all values differ"
     nearly = "identifier, nearly" if n_distinct >= NEARLY_UNIQUE * n_filled else "too many different texts"
@@ -92,11 +95,17 @@ def _number_of_a_row(column: ColumnFacts) -> str:
         return ""
     if column.n_distinct < NEARLY_UNIQUE * column.n_filled or not are_integers(column):
         return ""
+    if name_words(column.name)[-1] in TIME_NAMES:
+        return ""  # such as the years of a series
     low, high = column.range
     if column.n_distinct == column.n_rows and high - low == column.n_rows - 1:
         return f"row number, {low:.0f} to {high:.0f}"
-    if expected_repeats(column) >= MIN_REPEATS and column.n_distinct == column.n_filled:
-        return f"identifier: {column.n_filled:,} unique integers from {low:.0f} to {high:.0f}"
+    n_repeats = int((column.counts * (column.counts - 1) // 2).sum())
+    if n_repeats + MANY_DEVIATIONS * n_repeats**0.5 + MIN_REPEATS <= expected_repeats(column):
+        unique = (
+            "unique" if column.n_distinct == column.n_filled else f"nearly unique ({column.n_distinct:,} different)"
+        )
+        return f"identifier: {column.n_filled:,} {unique} integers from {low:.0f} to {high:.0f}"
     if is_named_as_identifier(column.name):
         return f"identifier: {column.n_distinct:,} different values in {column.n_filled:,} rows"
     return ""

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache
 from typing import Literal
 
@@ -16,6 +17,8 @@ BLANKS = "\u00a0\u2007\u2009\u202f "  # between thousands, and before a unit
 CURRENCIES = "$¢£¤¥\u20a0-\u20cf"  # of a character class
 MINUS = str.maketrans(dict.fromkeys("\u2212\u2012\u2013\ufe63\uff0d", "-"))
 BANDS = re.compile(r"(?:[<>≤≥~≈]|<=|>=)\s*\S*\d.*|.*\d\s*\+|-?[\d.,]+\s*(?:-|–|to)\s*[\d.,]+")
+LIMIT = re.compile(r"(?:[<>]=?|[≤≥~≈])\s*(.*\d.*)|(.*\d.*?)\s*\+")  # one end of a band
+RANGE = re.compile(r"(.*?\d[^\d]*?)\s*(?:-|–|to)\s*(\S*\d.*)")  # both ends
 HEXADECIMAL = re.compile("[+-]?0x[0-9a-f]", re.I)
 CODES = re.compile("AUD|BRL|CAD|CHF|CNY|CZK|DKK|EUR|GBP|HUF|INR|JPY|KRW|MXN|NOK|NZD|PLN|RS|RUB|SEK|TRY|USD|ZAR", re.I)
 MULTIPLES = {"k": 1e3, "K": 1e3, "M": 1e6, "m": 1e6, "mn": 1e6, "B": 1e9, "b": 1e9, "bn": 1e9}
@@ -99,10 +102,13 @@ class NumberFormat:
     units : mapping of str to float
         The factor of each unit. A text without one has the factor 1; with any other, it is not a number.
     decimal : {".", ","}
+    has_bands : bool
+        Whether a band is a number: its limit, or the middle of a range. Otherwise it is not a number.
     """
 
     units: Mapping[str, float] = field(default_factory=dict)
     decimal: DecimalMark = "."
+    has_bands: bool = False
 
     def settings(self, *columns: str) -> dict[str, object]:
         """Return the settings of the op `parse_number` for columns."""
@@ -112,24 +118,49 @@ class NumberFormat:
             found["unit"] = only if self.units == {only: 1.0} else dict(self.units)
         if self.decimal != ".":
             found["decimal"] = self.decimal
+        if self.has_bands:
+            found["bands"] = "limit"
         return found
 
     def parse(self, text: str) -> float:
         """Return the number of a text; NaN if it is not a number, or has another unit."""
         found = read_number(text, self.decimal)
         if found is None:
-            return float("nan")
+            return self._parse_band(text) if self.has_bands else float("nan")
         value = found.value
         for unit in (found.before, found.after):
             value *= self.units.get(unit, float("nan")) if unit else 1.0
         return value
 
+    def _parse_band(self, text: str) -> float:
+        """Return the limit of a band, or the middle of a range, whose unit may be written once."""
+        if limit := LIMIT.fullmatch(text.strip()):
+            return replace(self, has_bands=False).parse(limit[1] or limit[2])
+        ends = RANGE.fullmatch(text.strip().translate(MINUS))
+        low, high = (read_number(ends[i], self.decimal) if ends else None for i in (1, 2))
+        if low is None or high is None or low.value >= high.value:
+            return float("nan")
+        factors = [
+            self.units.get(unit, float("nan")) for unit in {low.before, low.after, high.before, high.after} - {""}
+        ]
+        return (low.value + high.value) / 2 * math.prod(factors)
+
 
 def guess_format(texts: Sequence[str]) -> NumberFormat | None:
     """Return the format of the distinct texts of a column if nearly all are numbers, and some are not plain ones.
 
-    Codes are not numbers: texts with leading zeros, and letters before a number that do not name a currency.
+    Codes are not numbers: texts with leading zeros, and letters before a number that do not name a currency. Bands such
+    as ``<5`` are numbers if most texts are.
     """
+    numbers = [text for text in texts if not is_band(text)]
+    if len(numbers) == len(texts) or 2 * len(numbers) <= len(texts):
+        return _format_of(texts)
+    has_codes = any(_is_code(text, number) for text, number in _read_all(numbers, ".").items())
+    found = NumberFormat() if all(map(_is_plain, numbers)) and not has_codes else _format_of(numbers)
+    return found and replace(found, has_bands=True)
+
+
+def _format_of(texts: Sequence[str]) -> NumberFormat | None:
     if len(texts) > FIRST and len(_read_all(texts[:FIRST], ".")) + len(_read_all(texts[:FIRST], ",")) < FIRST / 2:
         return None  # most columns of words
     marks: tuple[DecimalMark, ...] = (".", ",")
@@ -162,7 +193,7 @@ def _by_unit(counted: Mapping[tuple[str, str], int]) -> Counter[str]:
 
 
 def _is_plain(text: str) -> bool:
-    return re.fullmatch(r"[+-]?\d*\.?\d*(?:[eE][+-]?\d+)?", text) is not None
+    return re.fullmatch(r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?", text) is not None
 
 
 def _is_code(text: str, number: WrittenNumber) -> bool:

@@ -8,11 +8,16 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 import pytest
 
+from gpupipe.config import load_config
+from gpupipe.pipeline.run import run_pipeline
+from gpupipe.starter.source_table import find_leading_zeros
 from gpupipe.table.time_formats import time_formats
 
 Init = Callable[..., Any]
+QUICK = ["report.enabled=false", "evaluate.importance=false"]
 
 
 @pytest.mark.parametrize(
@@ -117,3 +122,70 @@ def test_a_target_written_with_a_unit_is_found_as_a_leak(frame: pd.DataFrame, in
     numbers = (frame["x"] * 1000 + 5000).round(2)
     made = init(frame.assign(y=numbers, copy=[f"${v:,.2f}" for v in numbers]))
     assert "copy" in made.config.source.drop
+
+
+def test_leading_zeros_are_kept_from_the_file_to_the_model(frame: pd.DataFrame, init: Init, tmp_path: Path) -> None:
+    """The code ``07`` has an effect that 7 has not, so that a prediction shows which of them was read."""
+    generator = np.random.default_rng(8)
+    code = generator.choice(["07", "7", "012", "12"], len(frame))
+    made = init(frame.assign(code=code, y=np.where(np.char.startswith(code, "0"), 5.0, 1.0) + frame["x"] / 9))
+    assert made.source["schema"] == {"code": "categorical"}
+    assert "their leading zeros are kept" in made.comment_on("code:")
+    run = run_pipeline(load_config(made.path, ["models=[ridge]", *QUICK]), tmp_path / "run")
+    rows = pd.DataFrame({"x": 0.0, "visits": 3, "city": "Ulm", "code": ["07", "7"]})
+    rows.to_csv(tmp_path / "rows.csv", index=False)
+    rows.head(1).to_csv(tmp_path / "row.csv", index=False)
+    values = [
+        run.model.predict(rows),
+        run.model.predict(tmp_path / "rows.csv"),
+        [run.model.scorer().predict(row) for row in rows.to_dict("records")],
+    ]
+    for found in values:
+        np.testing.assert_allclose(np.asarray(found, float), [5, 1], atol=0.3)
+    assert np.asarray(run.model.predict(tmp_path / "row.csv"), float)[0] == pytest.approx(5, abs=0.3)
+
+
+@pytest.mark.parametrize(
+    ("cells", "example"),
+    [
+        (["007", "012", None, "240"], "007"),
+        (["30", "040", "0231"], "040"),  # of several lengths
+        (["0", "10", "7"], ""),
+        (["05", *["12", "7", "133"] * 50], ""),  # a slip
+        (["-05", "12"], ""),
+        (["05.5", "1.0"], ""),
+        ([], ""),
+    ],
+)
+def test_codes_have_digits_with_a_leading_zero(cells: list[str | None], example: str) -> None:
+    assert find_leading_zeros(pa.chunked_array([pa.array(cells, pa.string())])) == example
+
+
+def test_free_text_is_hashed_and_priced_and_runs(frame: pd.DataFrame, init: Init, tmp_path: Path) -> None:
+    generator = np.random.default_rng(1)
+    words = np.array(["late", "paid", "order", "refund", "box", "blue", "again", "asked", "twice", "never"])
+    notes = [" ".join(generator.choice(words, 7)) for _ in range(len(frame))]
+    made = init(frame.assign(note=notes, y=[note.count("late") + note.count("paid") / 2 for note in notes]))
+    assert made.source["schema"] == {"note": "text"}
+    assert made.comment_on("note:") == "free text; 100% of its words recur in other rows"
+    assert {"text_hash": {"columns": ["note"], "buckets": 512}} in made.values["features"]
+    assert "as 512 columns, 1 MB" in made.text
+    run = run_pipeline(load_config(made.path, ["models=[ridge]", *QUICK]), tmp_path / "run")
+    assert run.metrics["r2"] > 0.5
+
+
+def test_words_that_do_not_recur_are_dropped(frame: pd.DataFrame, init: Init) -> None:
+    generator = np.random.default_rng(1)
+    unique = [" ".join("".join(generator.choice(list("abcdefgh"), 9)) for _ in range(6)) for _ in range(len(frame))]
+    assert init(frame.assign(note=unique)).comment_on("- note") == "free text"
+
+
+def test_bands_among_numbers_are_read_as_their_limits(frame: pd.DataFrame, init: Init) -> None:
+    level = [f"{v:.1f}" if 0.5 <= v <= 9 else "<0.5" if v < 0.5 else "> 9" for v in np.exp(frame["x"] * 2)]
+    made = init(frame.assign(level=level))
+    assert "csv" not in made.source
+    assert {"parse_number": {"columns": "level", "bands": "limit"}} in made.values["features"]
+    assert "a band such as" in made.text and "become missing" not in made.text
+    ages = np.random.default_rng(1).choice(["<18", "18-39", "40-64", "65+"], len(frame))
+    made = init(frame.assign(age=ages))
+    assert "schema" not in made.source and "drop" not in made.source  # bands alone are categories

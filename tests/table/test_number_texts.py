@@ -118,11 +118,17 @@ def test_a_format_is_guessed_from_texts(texts: list[str], units: dict[str, float
     assert guess_format(texts) == NumberFormat(units, decimal)
 
 
+def test_bands_among_numbers_are_their_limits() -> None:
+    assert guess_format(["<1", "5", "7"]) == NumberFormat(has_bands=True)
+    assert guess_format(["2 mg", "3.5 mg", "<0.5 mg"]) == NumberFormat({"mg": 1.0}, has_bands=True)
+
+
 @pytest.mark.parametrize(
     "texts",
     [
         [], ["1", "2.5"], ["A12", "A13"], ["Room 3", "Room 4"], ["5th", "3rd"], ["007 CC", "1 CC"], ["12A", "13B"],
-        ["2024-01-01"], ["1.1.1"], ["10 mg", "5 g"], ["word"] * 3, ["<1", "5", "7"], ["10:30", "11:30"],
+        ["2024-01-01"], ["1.1.1"], ["10 mg", "5 g"], ["word"] * 3, ["<1", "5-10", "7"], ["10:30", "11:30"],
+        ["<3", "007", "012"], ["12-34", "34-50"],
         [f"word {i}" for i in range(30)],
     ],
 )  # fmt: skip

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, ClassVar, Literal
 
 from pydantic import Field, field_validator
 
@@ -31,8 +31,9 @@ class ParseNumber(TextOp):
     negative. A percentage is the number that is written: ``12.5%`` is 12.5; with ``unit: {"%": 0.01}`` it is 0.125.
 
     A text without a unit is a number in the unit of the column. A text with another unit, a band such as ``<5``, or a
-    text without a number is null, and a run reports how many rows have one. Nothing is learned: units are those of the
-    settings, so that a text has the same value in every table.
+    text without a number is null, and a run reports how many rows have one. With ``bands: limit``, ``<5`` and ``5+``
+    are 5, and ``10-20`` is 15, which keeps the order of the values, apart from ties at the limit. Nothing is learned:
+    units are those of the settings, so that a text has the same value in every table.
 
     Output: ``price_number``; float32, null where the text is null or not a number. Takes text and categorical columns;
     declare the column as text, so that it is not a category too.
@@ -60,6 +61,10 @@ class ParseNumber(TextOp):
     )
     decimal: DecimalMark = Field(".", description="Decimal mark of the texts.")
 
+    bands: Literal["missing", "limit"] = Field(
+        "missing", description="Number of a band such as <5, 65+ or 10-20: none, or its limit (of a range the middle)."
+    )
+
     @field_validator("unit")
     @classmethod
     def _check_units(cls, value: str | list[str] | dict[str, float]) -> str | list[str] | dict[str, float]:
@@ -81,7 +86,7 @@ class ParseNumber(TextOp):
         """Return the numbers of distinct texts, shape (1, len(texts))."""
         import numpy as np
 
-        form = NumberFormat(_factors(self.unit), self.decimal)
+        form = NumberFormat(_factors(self.unit), self.decimal, self.bands == "limit")
         with np.errstate(over="ignore"):
             found = np.array([[form.parse(text) for text in texts.to_pylist()]], np.float64).astype(np.float32)
         found[~np.isfinite(found)] = np.nan
@@ -99,7 +104,7 @@ class ParseNumber(TextOp):
         n_rows = int(counts[wrong].sum())
         if n_rows:
             shown = sorted(wrong, key=lambda i: -counts[i])[:EXAMPLES]
-            bands = ", a band" if all(is_band(texts[i].as_py()) for i in shown) else ""
+            bands = ", a band (bands: limit reads it)" if all(is_band(texts[i].as_py()) for i in shown) else ""
             unit = f" in {', '.join(_factors(self.unit))}" if self.unit else ""
             share = f"{n_rows:,} of {int(counts[:-1].sum()):,} texts of {column!r}"
             examples = ", ".join(shorten(repr(texts[i].as_py())) for i in shown)

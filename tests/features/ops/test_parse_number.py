@@ -48,6 +48,9 @@ def test_texts_are_numbers_in_their_unit_and_others_are_missing_and_counted() ->
         "parse_number: 2 of 7 texts of 'price' are not numbers in $ and become missing: '9 EUR', '<5'"
     )
     assert parsed(["<5", "7"])[1][0].count("'<5', a band") == 1
+    assert parsed(["<5", "≥ 2 kg", "65+", "10-20", "3 to 4 kg", "7", "9-8", "<a"], unit="kg", bands="limit")[0] == (
+        pytest.approx([5, 2, 65, 15, 3.5, 7, np.nan, np.nan], nan_ok=True)
+    )
     assert parsed(["5", " ", None, "1,000"]) == (
         [5.0, pytest.approx(np.nan, nan_ok=True), pytest.approx(np.nan, nan_ok=True), 1000.0],
         [],

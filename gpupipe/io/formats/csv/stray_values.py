@@ -49,8 +49,9 @@ class TextProfile:
             )
         if self.has_numbers and 0 < len(self.strays) <= FEW:
             bands = ", ".join(repr(text) for text in sorted(self.strays) if is_band(text))
-            meaning = (
-                f"{bands}: a band of numbers, not a missing value; declare the column categorical" if bands else ""
+            meaning = bands and (
+                f"{bands}: a band of numbers, not a missing value; declare the column categorical, or read its limit: "
+                f"- parse_number: {{columns: {name}, bands: limit}}"
             )
             return (
                 f"column {name!r} is text: all values are numbers except {shown}; "
