@@ -19,6 +19,9 @@ PIPE_CLOSED = 0  # exit code of `gpupipe schema | head -1`, whose reader closes 
 
 COMMANDS = {
     "run": "Train, evaluate and export models as a configuration describes.",
+    "runs": "List runs: target, best model, metric, device and time of each.",
+    "compare": "Compare runs: metrics with intervals, settings, columns, data and versions.",
+    "open": "Open the report of a run in the browser.",
     "predict": "Score a table with a trained model.",
     "explain": "Write how much each column contributes to each prediction.",
     "drift": "Compare a table with the training rows of a model.",

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import click
+
+from gpupipe.cli.tables import make_table, print_table
 
 if TYPE_CHECKING:
     from gpupipe.doctor import Finding
@@ -43,24 +44,16 @@ def command(as_json: bool) -> int:
 
 
 def _show(findings: Sequence[Finding]) -> None:
-    from rich import box
-    from rich.console import Console
-    from rich.table import Table
     from rich.text import Text
 
     from gpupipe.report.text import printable
 
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False)
-    table.add_column("")
-    table.add_column("check", no_wrap=True)
-    table.add_column("found", overflow="fold")
+    table = make_table(("", "check", "found"), ("", "check"), folded=("found",))
     for finding in findings:
         fix = f"\nto do: {finding.fix}" if finding.fix else ""
         text = printable(finding.found + fix, keep="\n")  # a library's output may contain control characters
         table.add_row(Text(finding.level, STYLES[finding.level]), finding.check, text)
-    console = Console(width=None if sys.stdout.isatty() else PIPE_WIDTH, highlight=False, markup=False)
-    console.print(table)
-    console.print(f"\n{_verdict(findings)}")
+    print_table(table, [f"\n{_verdict(findings)}"], PIPE_WIDTH)
 
 
 def _verdict(findings: Sequence[Finding]) -> str:

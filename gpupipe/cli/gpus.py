@@ -2,24 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
 from gpupipe.cli.options import no_code_option, override_option
+from gpupipe.cli.tables import make_table, print_table
 from gpupipe.units import GIB
 
 if TYPE_CHECKING:
-    import rich.table
-
     from gpupipe.pipeline.gpu_choice.estimates import ConfigEstimates, GpuEstimate, RowRange
     from gpupipe.pipeline.gpu_choice.gpu_specs import GpuCatalog, GpuSpec
     from gpupipe.pipeline.gpu_choice.prices import HourPrices
     from gpupipe.pipeline.gpu_choice.stage_times import RunTime, TimeRange
 
-PIPE_WIDTH = 150  # columns of a table without a terminal
 NONE = "–"
 CATALOG = (
     "gpu", "for", "year", "GB", "memory", "GB/s", "capability", "FP32", "FP64", "TF32", "FP16", "FP8", "FP4", "W",
@@ -110,7 +108,7 @@ def _show_catalog(catalog: GpuCatalog, gpus: Sequence[GpuSpec]) -> None:
     from gpupipe.backends.probe import probe_gpus
 
     here = [catalog.named(gpu.name) for gpu in probe_gpus() if gpu.usable]
-    table = _table(CATALOG, left=("gpu", "for", "memory", "cloud"))
+    table = make_table(CATALOG, left=("gpu", "for", "memory", "cloud"))
     for gpu in gpus:
         capability = ".".join(map(str, gpu.capability))
         figures = (gpu.fp32, gpu.fp64, gpu.tf32, gpu.fp16, gpu.fp8, gpu.fp4, gpu.watts, gpu.pcie)
@@ -124,14 +122,14 @@ def _show_catalog(catalog: GpuCatalog, gpus: Sequence[GpuSpec]) -> None:
         "gpupipe needs capability 7.5; sources: gpupipe gpus --json",
         "XGBoost and networks need gpupipe[cuda13-lite] or [cuda12-lite] alone, without RAPIDS",
     ]
-    _print(table, lines + ["* in this machine"] * any(here))
+    print_table(table, lines + ["* in this machine"] * any(here))
 
 
 def _show_estimates(found: ConfigEstimates, has_stages: bool) -> None:
     has_costs = found.cpu_cost is not None or any(gpu.cost is not None for gpu in found.gpus)
     names = ["", "GiB", "needs", "fits", "seconds", "faster from rows", "Wh at most"]
     names += ["cost", "cheaper from rows"] * has_costs
-    table = _table(names, left=("", "fits"))
+    table = make_table(names, left=("", "fits"))
     costs = [_range(found.cpu_cost), ""] * has_costs
     plan, name = found.cpu_plan, f"this CPU, {found.n_threads} thread{'s' * (found.n_threads > 1)}"
     memory = [f"{n_bytes / GIB:.1f}" for n_bytes in (plan.host_limit, plan.host_bytes)]
@@ -143,7 +141,7 @@ def _show_estimates(found: ConfigEstimates, has_stages: bool) -> None:
         cells += [_figure(gpu.watt_hours)]
         cells += [_estimated(gpu.cost), _rows(gpu.cheaper)] * has_costs
         table.add_row(*cells)
-    _print(table, _notes(found))
+    print_table(table, _notes(found))
     for gpu in found.gpus if has_stages else ():
         if gpu.time is not None:
             _show_stages(found.cpu, gpu, gpu.time)
@@ -175,14 +173,14 @@ def format_bandwidth(bytes_per_second: float) -> str:
 def _show_stages(cpu: RunTime, estimate: GpuEstimate, time: RunTime) -> None:
     """Print the seconds of each stage on this CPU and on a GPU, with what its rate leans on."""
     click.echo(f"\n{estimate.gpu.name}; {estimate.gpu.source}\n")
-    table = _table(["stage", "this CPU", "with the GPU", "on", "rate"], left=("stage", "on", "rate"))
+    table = make_table(["stage", "this CPU", "with the GPU", "on", "rate"], left=("stage", "on", "rate"))
     table.add_row("start", _range(cpu.start), _estimated(time.start), "", "imports measured without a GPU")
     ours = {stage.name: stage for stage in cpu.steps}
     for stage in time.steps:
         here = ours.get(stage.name)
         seconds = _range(stage.seconds) if stage.device == "cpu" else _estimated(stage.seconds)
         table.add_row(stage.name, _range(None if here is None else here.seconds), seconds, stage.device, stage.basis)
-    _print(table, [])
+    print_table(table)
 
 
 def _estimated(time: TimeRange | None) -> str:
@@ -225,24 +223,3 @@ def short_count(n: int | None) -> str:
         if n >= unit:
             return f"{n // unit}{name}"
     return str(n)
-
-
-def _table(names: Iterable[str], left: Sequence[str]) -> rich.table.Table:
-    from rich import box
-    from rich.table import Table
-
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False)
-    for name in names:
-        table.add_column(name, justify="left" if name in left else "right", no_wrap=True)
-    return table
-
-
-def _print(table: rich.table.Table, lines: Iterable[str]) -> None:
-    import sys
-
-    from rich.console import Console
-
-    console = Console(width=None if sys.stdout.isatty() else PIPE_WIDTH, highlight=False, markup=False)
-    console.print(table)
-    for line in lines:
-        console.print(line, soft_wrap=True)

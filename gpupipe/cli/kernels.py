@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import subprocess
-import sys
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from importlib.util import find_spec
@@ -15,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from gpupipe.children import child_environment, python_command
+from gpupipe.cli.tables import make_table, print_table
 from gpupipe.report.text import last_lines
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ def command(ctx: click.Context, as_json: bool, machine_code: bool) -> None:
     if as_json:
         click.echo(json.dumps(document, indent=2))
     else:
-        _show(_machine_code_table(document) if machine_code else _list(document))
+        print_table(_machine_code_table(document) if machine_code else _list(document), pipe_width=PIPE_WIDTH)
 
 
 @command.command("test")
@@ -141,7 +141,8 @@ def _declaration(kernel: KernelDeclaration) -> dict[str, Any]:
 
 
 def _list(declarations: Sequence[Mapping[str, Any]]) -> rich.table.Table:
-    table = _table("kernel", "nulls", "tolerance")
+    names = ("kernel", "nulls", "tolerance")
+    table = make_table(names, (), folded=names)
     for row in declarations:
         name = row["signature"]
         table.add_row(f"{name}\n  {row['summary']}", row["nulls"], _tolerance(row["rtol"], row["atol"]))
@@ -170,7 +171,8 @@ def _machine_code() -> Any:
 def _machine_code_table(document: Mapping[str, Any]) -> rich.table.Table:
     from gpupipe_kernels.device.binaries import ARCHITECTURES
 
-    table = _table("device loop", *ARCHITECTURES, "spills", "stack", "shared", "float64")
+    names = ("device loop", *ARCHITECTURES, "spills", "stack", "shared", "float64")
+    table = make_table(names, (), folded=names)
     for name, row in document["loops"].items():
         cells = [f"{row[a]['registers']} · {row[a]['occupancy']:.0%}" for a in ARCHITECTURES]
         fields = ("spill_stores", "stack", "shared", "f64")
@@ -207,19 +209,3 @@ def _figures(side: Mapping[str, Any]) -> str:
     apart = "" if side["strides"] == "taken" else ", refuses strides"
     error = f"error {side['max_error']:.1e}, {side['share']:.0%} of tolerance" if side["max_error"] else "exact"
     return f"{side['cases']:>3} cases, {error + apart:<32}"
-
-
-def _table(*columns: str) -> rich.table.Table:
-    from rich import box
-    from rich.table import Table
-
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False)
-    for name in columns:
-        table.add_column(name)
-    return table
-
-
-def _show(table: rich.table.Table) -> None:
-    from rich.console import Console
-
-    Console(width=None if sys.stdout.isatty() else PIPE_WIDTH, highlight=False, markup=False).print(table)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from gpupipe.cli.options import device_override_option, no_code_option, override_option
+from gpupipe.cli.tables import WARNING, make_table, print_table
 from gpupipe.units import GIB, parse_size
 
 if TYPE_CHECKING:
@@ -89,22 +90,12 @@ def command(
 
 
 def _show(plan: RunPlan) -> None:
-    import sys
-
-    from rich import box
-    from rich.console import Console
-    from rich.table import Table
-
     from gpupipe.pipeline.limits.budget import format_amount
     from gpupipe.report.text import printable
 
     on_gpu = plan.device_limit is not None
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False)
-    for name in ("stage", "device"):
-        table.add_column(name, no_wrap=True)
-    for name in ("rows", "host GiB", *(["device GiB"] if on_gpu else []), "parts"):
-        table.add_column(name, justify="right", no_wrap=True)
-    table.add_column("", overflow="fold")
+    names = ("stage", "device", "rows", "host GiB", *(["device GiB"] if on_gpu else []), "parts", "")
+    table = make_table(names, ("stage", "device"), folded=("",))
     last = ""
     for stage in plan.stages:
         reason, last = stage.reason if stage.reason != last else "", stage.reason
@@ -113,21 +104,19 @@ def _show(plan: RunPlan) -> None:
         device = [_gib(stage.peak_device_bytes)] if on_gpu else []
         parts = str(stage.parts) if stage.parts > 1 else ""
         table.add_row(printable(stage.name), stage.device, rows, _gib(stage.peak_host_bytes), *device, parts, notes)
-    console = Console(width=None if sys.stdout.isatty() else PIPE_WIDTH, highlight=False, markup=False)
-    console.print(table)
     about = "" if plan.is_exact else "about "
     peaks = f"peak {_gib(plan.host_bytes)} GiB of {_gib(plan.host_limit)} on the host"
     if on_gpu:
         peaks += f", {_gib(plan.device_bytes)} GiB of {_gib(plan.device_limit)} on the GPU"
-    console.print(f"\n{about}{plan.n_rows:,} rows; {peaks}")
-    for warning in plan.warnings:
-        console.print(f"warning: {printable(warning)}", style="yellow", soft_wrap=True)
+    lines = [f"\n{about}{plan.n_rows:,} rows; {peaks}"]
+    lines += [f"{WARNING}{printable(warning)}" for warning in plan.warnings]
     if plan.on_disk:
         disk = f"out of core: {_gib(plan.disk_bytes)} GiB of partitions on disk, one at a time in memory"
-        console.print(f"{disk}; {plan.on_disk}")
+        lines.append(f"{disk}; {plan.on_disk}")
     if plan.limits:
         limits = ", ".join(f"{name} {format_amount(name, limit)}" for name, limit in plan.limits.items())
-        console.print(f"limits of the run: {limits}; their use is measured only when it runs")
+        lines.append(f"limits of the run: {limits}; their use is measured only when it runs")
+    print_table(table, lines, PIPE_WIDTH)
 
 
 def _gib(n_bytes: int | None) -> str:

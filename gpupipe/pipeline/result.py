@@ -100,7 +100,7 @@ class Run:
     @cached_property
     def document(self) -> dict[str, Any]:
         """The content of metrics.json."""
-        found = self._document or _read_json(self.path / "metrics.json")
+        found = self._document or read_json(self.path / "metrics.json")
         if not (isinstance(found, dict) and isinstance(found.get("models"), dict) and found["models"]):
             raise _unreadable(self.path / "metrics.json", "it has no models")
         return found
@@ -152,7 +152,7 @@ class Run:
         the table has more columns than ``evaluate.importance.columns`` (100), it contains those that the model relies
         on most. It is empty if importances are switched off or there is no target.
         """
-        measured = read_importances(_read_json(self.path / "model" / MANIFEST).get("importances"))
+        measured = read_importances(read_json(self.path / "model" / MANIFEST).get("importances"))
         return (measured or Importances("", {})).to_frame()
 
     @cached_property
@@ -213,7 +213,7 @@ class Run:
     def _timeline_document(self) -> dict[str, Any]:
         """Return the content of timeline.json."""
         found: dict[str, Any] = (
-            _read_json(self.path / "timeline.json") if self._timeline is None else self._timeline.to_json()
+            read_json(self.path / "timeline.json") if self._timeline is None else self._timeline.to_json()
         )
         return found
 
@@ -223,7 +223,7 @@ class Run:
 
         It is empty without ``track``. ``complete`` is False if the tracker has missed something.
         """
-        found = _read_json(self.path / "timeline.json") if self._timeline is None else self._timeline.to_json()
+        found = read_json(self.path / "timeline.json") if self._timeline is None else self._timeline.to_json()
         return list(found.get("tracked", []))
 
     def _searches(self) -> dict[str, SearchRecord]:
@@ -310,7 +310,8 @@ def load_run(path: str | os.PathLike[str]) -> Run:
     return Run(folder)
 
 
-def _read_json(file: Path) -> Any:
+def read_json(file: Path) -> Any:
+    """Return the content of a JSON file of a run directory; raise ArtifactError if it cannot be read."""
     try:
         return json.loads(file.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:

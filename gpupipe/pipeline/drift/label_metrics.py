@@ -14,9 +14,9 @@ from gpupipe.drift.reference import MetricReference
 from gpupipe.drift.report import MetricDrift
 from gpupipe.metrics import METRICS, evaluate, join_scores
 from gpupipe.models import Prediction
+from gpupipe.pipeline.bootstrap import Z_95, standard_errors
 from gpupipe.pipeline.decision import Decision
 from gpupipe.pipeline.goal import Goal
-from gpupipe.random_streams import make_generator
 from gpupipe.table.encode import plain_values
 from gpupipe.table.numeric_columns import as_numbers
 from gpupipe.table.schema import BOOLEAN_WORDS
@@ -24,9 +24,6 @@ from gpupipe.table.string_columns import as_dictionary
 from gpupipe.tasks import CLASSIFICATION, SUPERVISED
 from gpupipe.typing import Array
 
-N_RESAMPLES = 100
-MOST_RESAMPLED = 10_000  # rows; the error of a larger sample is derived from theirs
-Z_95 = 1.959964  # of a normal distribution, two-sided
 FEWEST_ROWS = 20
 
 
@@ -107,10 +104,8 @@ def compare_metrics(
 ) -> list[MetricDrift]:
     """Return the metrics of the run on labelled rows, in the order of `recorded`.
 
-    The standard error of a metric is that of bootstrap samples, stratified by class (Efron and Tibshirani, "An
-    Introduction to the Bootstrap", 1993), of at most 10,000 rows; it is proportional to the square root of the number
-    of rows. That of the recorded metric follows from its number of rows in the same way, as both errors are equal
-    without a change.
+    The standard error of a metric is that of bootstrap samples, stratified by class. That of the recorded metric
+    follows from its number of rows, as both errors are equal without a change.
     """
     names = [name for name in dict.fromkeys(each.partition("[")[0] for each in recorded) if _is_known(name, goal)]
     n = len(rows.y)
@@ -118,21 +113,14 @@ def compare_metrics(
         return []
     score = _scorer(rows, names, goal, decision, backend)
     values = score(np.arange(n))
-    base = np.arange(n) if n <= MOST_RESAMPLED else np.linspace(0, n - 1, MOST_RESAMPLED).astype(np.int64)
-    generator = make_generator(0, "bootstrap")
-    strata = np.unique(rows.y[base].reshape(len(base), -1), axis=0, return_inverse=True)[1].ravel()
-    groups = (
-        [np.flatnonzero(strata == s) for s in range(strata.max() + 1)] if goal.has_classes else [np.arange(len(base))]
-    )
-    draws = [
-        score(base[np.concatenate([generator.choice(group, len(group)) for group in groups])])
-        for _ in range(N_RESAMPLES)
-    ]
+    y = rows.y.reshape(n, -1)
+    strata = np.unique(y, axis=0, return_inverse=True)[1].ravel() if goal.has_classes else np.zeros(n, np.int64)
+    errors = standard_errors(score, strata)
     found = []
     for name, reference in recorded.items():
         if not math.isfinite(values.get(name, math.nan)):
             continue
-        error = float(np.nanstd([draw[name] for draw in draws])) * math.sqrt(len(base) / n)
+        error = errors[name]
         both = error * math.sqrt(1 + n / reference.n_rows)
         sign = 1.0 if METRICS.get(name.partition("[")[0]).greater_is_better else -1.0
         loss, value = sign * (reference.value - values[name]), values[name]
