@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
+from gpupipe.cli.options import emit, json_options
 from gpupipe.cli.tables import make_table, print_table
 
 if TYPE_CHECKING:
@@ -17,8 +19,8 @@ STYLES = {"ok": "green", "warning": "yellow", "error": "bold red"}
 
 
 @click.command
-@click.option("--json", "as_json", is_flag=True, help="Print JSON instead of a table.")
-def command(as_json: bool) -> int:
+@json_options
+def command(as_json: bool, output: Path | None) -> int:
     """Report the hardware and libraries of this machine, what is broken, and how to fix it.
 
     It checks the NVIDIA driver, each GPU, the GPU packages (installed, importable, compatible versions), and the
@@ -29,17 +31,14 @@ def command(as_json: bool) -> int:
       0  nothing is broken; there may be warnings, and no GPU
       4  something is broken
     """
-    import json
     from dataclasses import asdict
 
     from gpupipe.doctor import diagnose, exit_code
 
     findings = diagnose()
     code = exit_code(findings)
-    if as_json:
-        click.echo(json.dumps({"exit_code": code, "findings": [asdict(finding) for finding in findings]}, indent=2))
-    else:
-        _show(findings)
+    document = {"exit_code": code, "findings": [asdict(finding) for finding in findings]}
+    emit(document, as_json, output, lambda: _show(findings))
     return code
 
 

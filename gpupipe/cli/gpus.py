@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING
 
 import click
 
-from gpupipe.cli.options import no_code_option, override_option
+from gpupipe.cli.options import emit, json_options, no_code_option, override_option
 from gpupipe.cli.tables import make_table, print_table
 from gpupipe.units import GIB
 
 if TYPE_CHECKING:
+    from gpupipe.io.output_conflicts import ProtectedInput
     from gpupipe.pipeline.gpu_choice.estimates import ConfigEstimates, GpuEstimate, RowRange
     from gpupipe.pipeline.gpu_choice.gpu_specs import GpuCatalog, GpuSpec
     from gpupipe.pipeline.gpu_choice.prices import HourPrices
@@ -41,7 +42,7 @@ CATALOG = (
 )
 @override_option
 @no_code_option
-@click.option("--json", "as_json", is_flag=True, help="Print JSON instead of a table.")
+@json_options
 def command(
     config: Path | None,
     prices: Path | None,
@@ -49,6 +50,7 @@ def command(
     overrides: tuple[str, ...],
     no_code: bool,
     as_json: bool,
+    output: Path | None,
 ) -> None:
     """List known GPUs, or what CONFIG needs and takes on each: memory, time, energy, cost and break-even.
 
@@ -62,8 +64,6 @@ def command(
       2  errors in the configuration or the prices
       5  a table cannot be read, or contradicts the configuration
     """
-    import json
-
     from gpupipe.errors import ConfigError
     from gpupipe.pipeline.gpu_choice.gpu_specs import load_gpus
     from gpupipe.pipeline.gpu_choice.prices import HourPrices, read_prices
@@ -75,33 +75,28 @@ def command(
             option = "--prices" if prices is not None else "--set"
             raise ConfigError(f"{option} needs a configuration", fix="write gpupipe gpus CONFIG")
         document = {"date": catalog.date, "gpus": [gpu.to_json() for gpu in gpus]}
-        if as_json:
-            click.echo(json.dumps(document, indent=2))
-        else:
-            _show_catalog(catalog, gpus)
+        emit(document, as_json, output, lambda: _show_catalog(catalog, gpus))
         return
     costs = HourPrices() if prices is None else read_prices(prices, [gpu.key for gpu in catalog.gpus])
-    found = _estimate(config, overrides, no_code, gpus, costs)
-    if as_json:
-        click.echo(json.dumps({"date": catalog.date, **found.to_json()}, indent=2))
-    else:
-        _show_estimates(found, bool(keys))
+    found, inputs = _estimate(config, overrides, no_code, gpus, costs)
+    document = {"date": catalog.date, **found.to_json()}
+    emit(document, as_json, output, lambda: _show_estimates(found, bool(keys)), inputs)
 
 
 def _estimate(
     config: Path, overrides: Sequence[str], no_code: bool, gpus: Sequence[GpuSpec], prices: HourPrices
-) -> ConfigEstimates:
+) -> tuple[ConfigEstimates, list[ProtectedInput]]:
     from gpupipe.config import load_config
     from gpupipe.config.locations import locate_errors
     from gpupipe.config.redacted_output import redact_output
     from gpupipe.pipeline.gpu_choice.estimates import estimate_gpus
-    from gpupipe.pipeline.run_inputs import refuse_code
+    from gpupipe.pipeline.run_inputs import refuse_code, run_inputs
 
     settings = load_config(config, overrides)
     with redact_output(settings.origin.redactor), locate_errors(settings.origin):
         if no_code:
             refuse_code(settings)
-        return estimate_gpus(settings, gpus, prices)
+        return estimate_gpus(settings, gpus, prices), run_inputs(settings)
 
 
 def _show_catalog(catalog: GpuCatalog, gpus: Sequence[GpuSpec]) -> None:

@@ -8,12 +8,14 @@ import subprocess
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from importlib.util import find_spec
+from pathlib import Path
 from secrets import randbelow
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from gpupipe.children import child_environment, python_command
+from gpupipe.cli.options import emit, json_options
 from gpupipe.cli.tables import make_table, print_table
 from gpupipe.report.text import last_lines
 
@@ -26,24 +28,23 @@ PIPE_WIDTH = 160  # columns of a table without a terminal
 
 
 @click.group(invoke_without_command=True)
-@click.option("--json", "as_json", is_flag=True, help="Print JSON instead of a table.")
+@json_options
 @click.option("--machine-code", is_flag=True, help="Compile every device loop for several GPU types; needs no GPU.")
 @click.pass_context
-def command(ctx: click.Context, as_json: bool, machine_code: bool) -> None:
+def command(ctx: click.Context, as_json: bool, output: Path | None, machine_code: bool) -> None:
     """List the kernels with their signature, null handling and tolerance.
 
     With --machine-code, list the registers, spills, shared memory and occupancy of each device loop instead, as
     NVIDIA's assembler reports them.
     """
     if ctx.invoked_subcommand is not None:
-        if as_json or machine_code:
-            raise click.UsageError(f"--json and --machine-code cannot be combined with {ctx.invoked_subcommand}")
+        if as_json or output or machine_code:
+            what = "--json, --output and --machine-code cannot be combined with"
+            raise click.UsageError(f"{what} {ctx.invoked_subcommand}")
         return
     document: Any = _machine_code() if machine_code else _declarations()
-    if as_json:
-        click.echo(json.dumps(document, indent=2))
-    else:
-        print_table(_machine_code_table(document) if machine_code else _list(document), pipe_width=PIPE_WIDTH)
+    table = _machine_code_table if machine_code else _list
+    emit(document, as_json, output, lambda: print_table(table(document), pipe_width=PIPE_WIDTH))
 
 
 @command.command("test")

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from gpupipe.cli.options import device_override_option, no_code_option, override_option
+from gpupipe.cli.options import device_override_option, emit, json_options, no_code_option, override_option
 from gpupipe.cli.tables import WARNING, make_table, print_table
 from gpupipe.units import GIB, parse_size
 
@@ -42,7 +42,7 @@ def size(ctx: click.Context, param: click.Parameter, value: str | None) -> int |
 @override_option
 @device_override_option
 @no_code_option
-@click.option("--json", "as_json", is_flag=True, help="Print JSON instead of a table.")
+@json_options
 def command(
     config: Path,
     assume_gpu: int | None,
@@ -50,6 +50,7 @@ def command(
     device: Device | None,
     no_code: bool,
     as_json: bool,
+    output: Path | None,
 ) -> None:
     """Predict the stages of a run of CONFIG: device with the reason, rows, peak memory and number of parts.
 
@@ -64,13 +65,11 @@ def command(
       4  `device: gpu`, and the GPU cannot run every step
       5  a table cannot be read, or contradicts the configuration
     """
-    import json
-
     from gpupipe.config import load_config
     from gpupipe.config.locations import locate_errors
     from gpupipe.config.redacted_output import redact_output
     from gpupipe.pipeline.plan.run_plan import make_plan
-    from gpupipe.pipeline.run_inputs import code_line, refuse_code
+    from gpupipe.pipeline.run_inputs import code_line, refuse_code, run_inputs
     from gpupipe.report.text import printable
 
     extra = [] if device is None else [f"device={device}"]
@@ -79,12 +78,9 @@ def command(
         if no_code:
             refuse_code(settings)
         plan = make_plan(settings, assume_gpu)
-    if as_json:
-        click.echo(json.dumps(plan.to_json(), indent=2))
-    else:
-        _show(plan)
-        if line := code_line(settings):
-            click.echo(printable(settings.origin.redactor.hide(line)))
+    emit(plan.to_json(), as_json, output, lambda: _show(plan), run_inputs(settings))
+    if not as_json and (line := code_line(settings)):
+        click.echo(printable(settings.origin.redactor.hide(line)))
     if plan.error is not None:
         raise plan.error
 

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     help="Run on Dask workers: started on this machine (local), or those of a scheduler (address or file).",
 )
 @click.option(
+    "-o",
     "--output",
     type=click.Path(path_type=Path),
     help="The run directory to write. Default: a new one in the output folder of CONFIG (runs/).",

@@ -30,7 +30,7 @@ EXAMPLES = {
     "doctor": "gpupipe doctor",
     "bench": "gpupipe bench configs/churn.yaml",
     "kernels": "gpupipe kernels test",
-    "schema": "gpupipe schema > gpupipe.schema.json",
+    "schema": "gpupipe schema -o gpupipe.schema.json",
 }
 
 

@@ -133,7 +133,7 @@ def paired_differences(first: TestRows, second: TestRows, *recorded: Mapping[str
     rows, drawn with replacement within the folds and the classes, or as whole groups within the folds. It shows how
     much the difference depends on the test rows, not on the training rows.
 
-    A metric is left out if the predictions do not reproduce the `recorded` values, as with row weights.
+    A metric is skipped if the predictions do not reproduce the `recorded` values, as with row weights.
     """
     names = [name for name in dict.fromkeys(each.partition("[")[0] for each in recorded[0]) if name in recorded[1]]
     is_known = {name: name in METRICS and (name != "cost" or first.costs == second.costs) for name in names}
