@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from importlib import import_module
 
 import click
+from click.shell_completion import CompletionItem
 
 from gpupipe import __version__
 from gpupipe.cli.errors import INTERRUPTED, show_error
@@ -57,6 +58,11 @@ class LazyGroup(click.Group):
         """Write the list of commands without importing them."""
         with formatter.section("Commands"):
             formatter.write_dl(list(COMMANDS.items()))
+
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
+        """Return the completions of a word, for shells, without importing the commands."""
+        names = [CompletionItem(name, help=line) for name, line in COMMANDS.items() if name.startswith(incomplete)]
+        return [*names, *click.Command.shell_complete(self, ctx, incomplete)]
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from gpupipe.cli.options import (
+    PATH_OR_URL,
     allow_code_option,
     device_option,
     output_file_option,
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
 
 @click.command
 @click.argument("model", metavar="RUN_OR_MODEL", type=click.Path(path_type=Path))
-@click.argument("data", metavar="INPUT")
+@click.argument("data", metavar="INPUT", type=PATH_OR_URL)
 @click.option(
     "--by",
     metavar="hour|day|week|month[:COLUMN]",

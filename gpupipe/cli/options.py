@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 Command = TypeVar("Command", bound=Callable[..., Any])
 
 CHOICE = click.Choice(["auto", "cpu", "gpu"])
+PATH_OR_URL = click.Path(readable=False)  # any text: shells complete it as a path, readers report what is wrong
 
 device_option = click.option(
     "--device",

@@ -86,7 +86,7 @@ def command(
         from gpupipe.pipeline.run import run_pipeline
 
         done = run_pipeline(settings, output, [console], resume=resume, n_processes=nproc, stop_signal=stop_signal)
-        console.finished(leaderboard_rows(done.leaderboard), done.document, done.shown_path)
+        console.finished(leaderboard_rows(done.candidates), done.document, done.shown_path)
 
 
 def require_full_screen(quiet: bool) -> None:

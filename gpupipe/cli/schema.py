@@ -7,6 +7,7 @@ from pathlib import Path
 import click
 
 from gpupipe.cli.options import emit, output_file_option
+from gpupipe.errors import ConfigError
 
 
 @click.command
@@ -22,5 +23,9 @@ def command(output: Path | None) -> None:
       # yaml-language-server: $schema=gpupipe.schema.json
     """
     from gpupipe.config import json_schema
+    from gpupipe.report.text import printable
 
-    emit(json_schema(), output is None, output, lambda: None)
+    broken: list[ConfigError] = []
+    emit(json_schema(broken), output is None, output, lambda: None)
+    for error in broken:
+        click.echo(printable(f"warning: not in the schema: {error.what}; {error.fix}"), err=True)

@@ -46,7 +46,7 @@ class Run:
     goal : Goal, optional
     document : dict, optional
         The content of metrics.json.
-    leaderboard : sequence of LeaderboardEntry, optional
+    candidates : sequence of LeaderboardEntry, optional
     timeline : Timeline, optional
 
     Attributes
@@ -80,12 +80,12 @@ class Run:
         config: Config | None = None,
         goal: Goal | None = None,
         document: dict[str, Any] | None = None,
-        leaderboard: Sequence[LeaderboardEntry] | None = None,
+        candidates: Sequence[LeaderboardEntry] | None = None,
         timeline: Timeline | None = None,
     ) -> None:
         self.path = path
         self._config, self._goal, self._document = config, goal, document
-        self._leaderboard, self._timeline = leaderboard, timeline
+        self._candidates, self._timeline = candidates, timeline
 
     @cached_property
     def config(self) -> Config:
@@ -106,10 +106,30 @@ class Run:
         return found
 
     @cached_property
-    def leaderboard(self) -> Sequence[LeaderboardEntry]:
-        """All candidates with their metrics, the best one first."""
-        if self._leaderboard is not None:
-            return self._leaderboard
+    def leaderboard(self) -> pd.DataFrame:
+        """All candidates with their metrics, the best one first.
+
+        A DataFrame with the columns ``model`` (its label), each metric, also as ``validation_METRIC`` if rows were held
+        out to choose the model, and ``p99_seconds`` if ``evaluate.max_latency`` is set. `candidates` has more.
+        """
+        import pandas as pd
+
+        rows = [
+            {
+                "model": entry.label,
+                **entry.metrics,
+                **{f"validation_{name}": value for name, value in entry.validation.items()},
+                **({} if entry.latency is None else {"p99_seconds": entry.latency.p99_seconds}),
+            }
+            for entry in self.candidates
+        ]
+        return pd.DataFrame(rows)
+
+    @cached_property
+    def candidates(self) -> Sequence[LeaderboardEntry]:
+        """The candidates as objects, the best one first: metrics, those of each fold, searches and latencies."""
+        if self._candidates is not None:
+            return self._candidates
         validation = self.document.get("validation", {})
         latency = self.document.get("latency", {"limit_seconds": 0.0, "models": {}})
         latencies = {name: Latency.from_json(v, latency["limit_seconds"]) for name, v in latency["models"].items()}
@@ -125,15 +145,15 @@ class Run:
     @property
     def metrics(self) -> dict[str, float]:
         """Metrics of the best model by name: on the test rows, or the means over the folds of cross-validation."""
-        return self.leaderboard[0].metrics
+        return self.candidates[0].metrics
 
     @property
     def search(self) -> SearchRecord | None:
         """The models that the best candidate tried before it was trained: an ensemble, or tuning; None otherwise.
 
-        Those of the other candidates are in `leaderboard`.
+        Those of the other candidates are in `candidates`.
         """
-        return self.leaderboard[0].search
+        return self.candidates[0].search
 
     @property
     def tried(self) -> TriedCounts:
@@ -245,21 +265,21 @@ class Run:
     def _repr_html_(self) -> str:
         """Return the leaderboard as HTML; colours are those of the page."""
         names = metric_names(self.metrics)
-        is_timed = self.leaderboard[0].latency is not None
+        is_timed = self.candidates[0].latency is not None
         head = "".join(f"<th>{html.escape(name)}</th>" for name in ["model", *names, *(["one row p99"] * is_timed)])
         body = ""
-        for entry in self.leaderboard:
+        for entry in self.candidates:
             cells = [html.escape(entry.label), *(f"{entry.metrics[name]:.4f}" for name in names)]
             if entry.latency is not None:
                 limit = f" &gt; {format_latency(entry.latency.limit_seconds)}" if entry.is_over_limit else ""
                 cells.append(f"{format_latency(entry.latency.p99_seconds)}{limit}")
             body += f"<tr>{''.join(f'<td>{cell}</td>' for cell in cells)}</tr>"
-        lines = [*search_lines(leaderboard_rows(self.leaderboard)), self.shown_path]
+        lines = [*search_lines(leaderboard_rows(self.candidates)), self.shown_path]
         closing = "".join(f"<p>{html.escape(printable(line))}</p>" for line in lines)
         return f"<table><tr>{head}</tr>{body}</table>{closing}"
 
     def __repr__(self) -> str:
-        best = self.leaderboard[0]
+        best = self.candidates[0]
         name = next(iter(best.metrics))
         return f"Run({best.label}: {name} {best.metrics[name]:.4f}, {self.shown_path!r})"
 

@@ -113,7 +113,7 @@ def test_bad_arguments_exit_with_2(trained: Path, gpupipe: Gpupipe, args: tuple[
     assert result.returncode == 2 and words in result.stderr
 
 
-def test_a_folder_without_runs_is_no_error(gpupipe: Gpupipe, tmp_path: Path) -> None:
+def test_a_folder_without_runs_is_fine(gpupipe: Gpupipe, tmp_path: Path) -> None:
     result = gpupipe("runs", tmp_path)
     assert result.returncode == 0 and "no runs in" in result.stdout
     assert gp.list_runs(tmp_path).empty
