@@ -20,15 +20,15 @@ PIPE_CLOSED = 0  # exit code of `gpupipe schema | head -1`, whose reader closes 
 
 COMMANDS = {
     "run": "Train, evaluate and export models as a configuration describes.",
-    "runs": "List runs: target, best model, metric, device and time of each.",
-    "compare": "Compare runs: metrics with intervals, settings, columns, data and versions.",
-    "open": "Open the report of a run in the browser.",
     "predict": "Score a table with a trained model.",
     "explain": "Write how much each column contributes to each prediction.",
     "drift": "Compare a table with the training rows of a model.",
     "serve": "Serve predictions of a model over HTTP.",
     "export": "Copy a trained model into a separate folder and verify it.",
     "verify": "Check that a model predicts on this machine what it predicted in training.",
+    "runs": "List runs: target, best model, metric, device and time of each.",
+    "compare": "Compare runs: metrics with intervals, settings, columns, data and versions.",
+    "open": "Open the report of a run in the browser.",
     "init": "Read a table and write a starter configuration for it.",
     "check": "Check a configuration and a sample of its data, without training.",
     "plan": "Predict the stages, devices and memory of a run.",

@@ -60,7 +60,7 @@ def _show(found: RunComparison) -> None:
         click.echo()
         _show_values("setting", found.settings, letters)
     lines = [
-        f"{kind} columns only in {', '.join(map(letters.get, each['runs']))}: {enumerate_names(each['columns'])}"
+        f"{kind} columns only in {', '.join(letters[run] for run in each['runs'])}: {enumerate_names(each['columns'])}"
         for kind, differing in (("input", found.inputs), ("matrix", found.features))
         for each in differing
     ]

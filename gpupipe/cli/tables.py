@@ -20,8 +20,8 @@ def make_table(names: Iterable[str], left: Sequence[str], folded: Sequence[str] 
 
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False)
     for name in names:
-        justify = "left" if name in left or name in folded else "right"
-        table.add_column(name, justify=justify, no_wrap=name not in folded, overflow="fold")
+        is_left = name in left or name in folded
+        table.add_column(name, justify="left" if is_left else "right", no_wrap=name not in folded, overflow="fold")
     return table
 
 

@@ -12,7 +12,7 @@ from gpupipe.artifact.manifest import load as load_manifest
 from gpupipe.config.scalars import Loader
 from gpupipe.errors import ArtifactError
 from gpupipe.metrics.settings import Costs
-from gpupipe.pipeline.comparison.pairing import TestRows
+from gpupipe.pipeline.comparison.paired_metrics import TestRows
 from gpupipe.pipeline.goal import Goal
 from gpupipe.pipeline.model.part_checks import read_goal
 from gpupipe.pipeline.result import Run, load_run, read_json

@@ -27,7 +27,7 @@ TOLERANCE = 1e-5  # relative, between a recorded metric and that of predictions.
 
 
 @dataclass(frozen=True)
-class Difference:
+class MetricDifference:
     """A metric minus that of the first run, with the ends of its 95% interval if the runs are paired."""
 
     difference: float
@@ -126,7 +126,9 @@ def _take(part: Any, rows: HostArray) -> Predictions:
     return found
 
 
-def paired_differences(first: TestRows, second: TestRows, *recorded: Mapping[str, float]) -> dict[str, Difference]:
+def paired_differences(
+    first: TestRows, second: TestRows, *recorded: Mapping[str, float]
+) -> dict[str, MetricDifference]:
     """Return the difference of each metric that can be computed from the predictions of both runs.
 
     The interval is the normal one of a paired bootstrap: both runs are scored on the same 200 samples of their test
@@ -154,5 +156,5 @@ def paired_differences(first: TestRows, second: TestRows, *recorded: Mapping[str
         pairs = [(run[name], then.get(name, math.nan)) for run, then in zip(values, recorded, strict=True)]
         if all(math.isclose(now, then, rel_tol=TOLERANCE, abs_tol=TOLERANCE) for now, then in pairs):
             value = pairs[1][1] - pairs[0][1]
-            found[name] = Difference(value, value - Z_95 * error, value + Z_95 * error)
+            found[name] = MetricDifference(value, value - Z_95 * error, value + Z_95 * error)
     return found

@@ -10,7 +10,7 @@ import pytest
 from sklearn.metrics import log_loss, mean_absolute_error, roc_auc_score
 
 from gpupipe.metrics.settings import Costs
-from gpupipe.pipeline.comparison.pairing import TestRows, paired_differences
+from gpupipe.pipeline.comparison.paired_metrics import TestRows, paired_differences
 from gpupipe.pipeline.goal import Goal
 
 N = 900
