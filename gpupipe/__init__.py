@@ -44,13 +44,16 @@ _HOMES = {
     "RowError": "gpupipe.errors",
     "RowSizeError": "gpupipe.errors",
     "Run": "gpupipe.pipeline.result",
+    "RunComparison": "gpupipe.pipeline.comparison.comparison",
     "SchemaError": "gpupipe.errors",
     "Scorer": "gpupipe.pipeline.scorer.scorer",
     "StoppedError": "gpupipe.errors",
     "TensorBatch": "gpupipe.tensors.batch",
     "UntrustedModel": "gpupipe.pipeline.untrusted.model",
+    "compare_runs": "gpupipe.pipeline.comparison.comparison",
     "from_dlpack": "gpupipe.tensors.exchange",
     "kernel": "gpupipe_kernels.user.kernel",
+    "list_runs": "gpupipe.pipeline.comparison.run_list",
     "load_config": "gpupipe.config",
     "load_model": "gpupipe.pipeline.model.model",
     "load_run": "gpupipe.pipeline.result",
@@ -83,6 +86,9 @@ if TYPE_CHECKING:  # the same names again: type checkers do not run `__getattr__
     from gpupipe.errors import StoppedError as StoppedError
     from gpupipe.pipeline.api import Pipeline as Pipeline
     from gpupipe.pipeline.api import run as run
+    from gpupipe.pipeline.comparison.comparison import RunComparison as RunComparison
+    from gpupipe.pipeline.comparison.comparison import compare_runs as compare_runs
+    from gpupipe.pipeline.comparison.run_list import list_runs as list_runs
     from gpupipe.pipeline.explain.explanation import Explanation as Explanation
     from gpupipe.pipeline.model.model import Model as Model
     from gpupipe.pipeline.model.model import load_model as load_model

@@ -63,7 +63,7 @@ class InstalledPlugin:
             raise ConfigError(f"{_refusal}: {self.title}", fix="load the model without `untrusted` if you trust it")
         try:
             return self.entry_point.load()
-        except Exception as error:  # a package can raise anything when it is imported
+        except (Exception, SystemExit) as error:  # a package can raise anything when it is imported
             raise self.error(
                 f"cannot be imported: {type(error).__name__}: {error}",
                 f"repair the package, or remove it: pip uninstall {self.distribution}",

@@ -114,7 +114,7 @@ class Registry(Generic[Part]):
                 return name
         own = getattr(part, "__name__", "")
         for name, plugins in installed_plugins(self._group).items():
-            if plugins[0].entry_point.attr == own and self.get(name) is part:
+            if plugins[0].entry_point.value.rpartition(":")[2] == own and self.get(name) is part:
                 return name
         raise ConfigError(
             f"{own} is not a registered {self.kind}",

@@ -43,8 +43,7 @@ pipe = gp.Pipeline(
     output=folder.name,
 )
 run = pipe.run(quiet=True)
-for entry in run.leaderboard:
-    print(f"{entry.label:24}", *(f"{name} {value:.3f}" for name, value in entry.metrics.items()))
+run.leaderboard.round(3)
 
 # %%
 # Whom to call

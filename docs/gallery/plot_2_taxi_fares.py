@@ -69,7 +69,7 @@ for name, features in FEATURES.items():
         output=folder.name,
     )
     run = pipe.run(quiet=True)
-    errors[name] = {entry.label: entry.metrics["mae"] for entry in run.leaderboard}
+    errors[name] = run.leaderboard.set_index("model")["mae"]
 table = pd.DataFrame(errors).T
 table.round(2)
 

@@ -64,8 +64,7 @@ pipe = gp.Pipeline.from_dict(
     }
 )
 run = pipe.run(quiet=True)
-for entry in run.leaderboard:
-    print(f"{entry.label:24} ROC AUC {entry.metrics['roc_auc']:.3f}, log loss {entry.metrics['log_loss']:.3f}")
+run.leaderboard[["model", "roc_auc", "log_loss"]].round(3)
 
 # %%
 # Importances are those of the columns that the features are made of. The model lives on the times of orders, compared

@@ -63,7 +63,7 @@ for name, features in {"columns": [], "columns and kernel": [kernel]}.items():
         output=folder.name,
     )
     run = pipe.run(quiet=True)
-    scores[name] = {entry.label: entry.metrics["roc_auc"] for entry in run.leaderboard}
+    scores[name] = run.leaderboard.set_index("model")["roc_auc"]
 table = pd.DataFrame(scores)
 table.round(3)
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from importlib import import_module
 
 import click
+from click.shell_completion import CompletionItem
 
 from gpupipe import __version__
 from gpupipe.cli.errors import INTERRUPTED, show_error
@@ -25,6 +26,9 @@ COMMANDS = {
     "serve": "Serve predictions of a model over HTTP.",
     "export": "Copy a trained model into a separate folder and verify it.",
     "verify": "Check that a model predicts on this machine what it predicted in training.",
+    "runs": "List runs: target, best model, metric, device and time of each.",
+    "compare": "Compare runs: metrics with intervals, settings, columns, data and versions.",
+    "open": "Open the report of a run in the browser.",
     "init": "Read a table and write a starter configuration for it.",
     "check": "Check a configuration and a sample of its data, without training.",
     "plan": "Predict the stages, devices and memory of a run.",
@@ -54,6 +58,11 @@ class LazyGroup(click.Group):
         """Write the list of commands without importing them."""
         with formatter.section("Commands"):
             formatter.write_dl(list(COMMANDS.items()))
+
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
+        """Return the completions of a word, for shells, without importing the commands."""
+        names = [CompletionItem(name, help=line) for name, line in COMMANDS.items() if name.startswith(incomplete)]
+        return [*names, *click.Command.shell_complete(self, ctx, incomplete)]
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from gpupipe.cli.options import device_override_option, override_option
+from gpupipe.cli.options import device_override_option, output_file_option, override_option
 
 if TYPE_CHECKING:
     from gpupipe.backends import Device
@@ -57,7 +57,7 @@ def sizes(ctx: click.Context, param: click.Parameter, value: str) -> tuple[int, 
     help="Numbers of rows of the generated table, to find the break-even point.",
 )
 @click.option("--serve", is_flag=True, help="Also time the transform of all rows; peers must support --serve.")
-@click.option("--json", "json_file", type=click.Path(path_type=Path), help="Write all runs and figures to this file.")
+@output_file_option("Write all runs and figures to this file, as JSON.", "--json", name="json_file")
 @click.option("--quiet", is_flag=True, help="Show no progress on stderr.")
 def command(
     config: Path,
@@ -76,7 +76,7 @@ def command(
     """Time CONFIG stage by stage and compare it with hand-written scripts (--peer).
 
     CONFIG and the peers run in turn, each run in a fresh process, and the medians are compared. No file is written
-    except that of --json.
+    except that of --output.
     """
     import sys
 
@@ -84,13 +84,12 @@ def command(
     from gpupipe.bench.tables import show
     from gpupipe.config import load_config
     from gpupipe.io.output_conflicts import ProtectedInput, require_no_conflict
-    from gpupipe.pipeline.atomic.file import require_writable_file, write_text
+    from gpupipe.pipeline.atomic.file import write_text
     from gpupipe.pipeline.jsonfile import dumps
     from gpupipe.pipeline.run_inputs import run_inputs
 
     extra = () if device is None else (f"device={device}",)
     if json_file is not None:  # fail before the measurement, not after it
-        require_writable_file(json_file)
         inputs = run_inputs(load_config(config, [*overrides, *extra]))
         inputs += [ProtectedInput(str(path), "the peer") for path in peers]
         inputs += [ProtectedInput(str(data), "the data")] if data is not None else []

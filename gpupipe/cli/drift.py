@@ -9,8 +9,10 @@ from typing import TYPE_CHECKING
 import click
 
 from gpupipe.cli.options import (
+    PATH_OR_URL,
     allow_code_option,
     device_option,
+    output_file_option,
     parse_tables,
     require_date,
     table_option,
@@ -27,7 +29,7 @@ if TYPE_CHECKING:
 
 @click.command
 @click.argument("model", metavar="RUN_OR_MODEL", type=click.Path(path_type=Path))
-@click.argument("data", metavar="INPUT")
+@click.argument("data", metavar="INPUT", type=PATH_OR_URL)
 @click.option(
     "--by",
     metavar="hour|day|week|month[:COLUMN]",
@@ -39,11 +41,10 @@ if TYPE_CHECKING:
     type=click.Choice(["low", "moderate", "high"]),
     help="Exit with code 5 if the verdict is at least this severe.",
 )
-@click.option(
+@output_file_option(
+    "Write the monitor page: one HTML file with the verdict, its reasons, and each column over time.",
     "--html",
-    metavar="FILE",
-    type=click.Path(path_type=Path),
-    help="Write the monitor page: one HTML file with the verdict, its reasons, and each column over time.",
+    name="html",
 )
 @source_option
 @table_option
@@ -98,7 +99,10 @@ def command(
             parse_by(by)
         further = parse_tables(tables)
         if html is not None:
-            _require_page(html, model, data, further)
+            from gpupipe.io.output_conflicts import require_no_conflict
+            from gpupipe.pipeline.scoring.outputs import scoring_inputs
+
+            require_no_conflict(html, scoring_inputs(model, data, further))
         if cluster is None:
             from gpupipe.pipeline.drift.detection import detect_drift
             from gpupipe.pipeline.model.model import load_model
@@ -122,16 +126,6 @@ def command(
     elif not quiet:
         click.echo(rewrite_terms("\n".join(found.lines())))
     return code
-
-
-def _require_page(html: Path, model: Path, data: str, tables: dict[str, str]) -> None:
-    """Raise ConfigError if the page cannot be written or would overwrite an input; called before any work."""
-    from gpupipe.io.output_conflicts import require_no_conflict
-    from gpupipe.pipeline.atomic.file import require_writable_file
-    from gpupipe.pipeline.scoring.outputs import scoring_inputs
-
-    require_writable_file(html)
-    require_no_conflict(html, scoring_inputs(model, data, tables))
 
 
 def _log(quiet: bool) -> Callable[[str], None]:

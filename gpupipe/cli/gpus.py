@@ -2,25 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
-from gpupipe.cli.options import no_code_option, override_option
+from gpupipe.cli.options import emit, json_options, no_code_option, override_option
+from gpupipe.cli.tables import make_table, print_table
 from gpupipe.names import count_noun
 from gpupipe.units import GIB
 
 if TYPE_CHECKING:
-    import rich.table
-
+    from gpupipe.io.output_conflicts import ProtectedInput
     from gpupipe.pipeline.gpu_choice.estimates import ConfigEstimates, GpuEstimate, RowRange
     from gpupipe.pipeline.gpu_choice.gpu_specs import GpuCatalog, GpuSpec
     from gpupipe.pipeline.gpu_choice.prices import HourPrices
     from gpupipe.pipeline.gpu_choice.stage_times import RunTime, TimeRange
 
-PIPE_WIDTH = 150  # columns of a table without a terminal
 NONE = "–"
 CATALOG = (
     "gpu", "for", "year", "GB", "memory", "GB/s", "capability", "FP32", "FP64", "TF32", "FP16", "FP8", "FP4", "W",
@@ -44,7 +43,7 @@ CATALOG = (
 )
 @override_option
 @no_code_option
-@click.option("--json", "as_json", is_flag=True, help="Print JSON instead of a table.")
+@json_options
 def command(
     config: Path | None,
     prices: Path | None,
@@ -52,6 +51,7 @@ def command(
     overrides: tuple[str, ...],
     no_code: bool,
     as_json: bool,
+    output: Path | None,
 ) -> None:
     """List known GPUs, or what CONFIG needs and takes on each: memory, time, energy, cost and break-even.
 
@@ -65,8 +65,6 @@ def command(
       2  errors in the configuration or the prices
       5  a table cannot be read, or contradicts the configuration
     """
-    import json
-
     from gpupipe.errors import ConfigError
     from gpupipe.pipeline.gpu_choice.gpu_specs import load_gpus
     from gpupipe.pipeline.gpu_choice.prices import HourPrices, read_prices
@@ -78,40 +76,35 @@ def command(
             option = "--prices" if prices is not None else "--set"
             raise ConfigError(f"{option} needs a configuration", fix="write gpupipe gpus CONFIG")
         document = {"date": catalog.date, "gpus": [gpu.to_json() for gpu in gpus]}
-        if as_json:
-            click.echo(json.dumps(document, indent=2))
-        else:
-            _show_catalog(catalog, gpus)
+        emit(document, as_json, output, lambda: _show_catalog(catalog, gpus))
         return
     costs = HourPrices() if prices is None else read_prices(prices, [gpu.key for gpu in catalog.gpus])
-    found = _estimate(config, overrides, no_code, gpus, costs)
-    if as_json:
-        click.echo(json.dumps({"date": catalog.date, **found.to_json()}, indent=2))
-    else:
-        _show_estimates(found, bool(keys))
+    found, inputs = _estimate(config, overrides, no_code, gpus, costs)
+    document = {"date": catalog.date, **found.to_json()}
+    emit(document, as_json, output, lambda: _show_estimates(found, bool(keys)), inputs)
 
 
 def _estimate(
     config: Path, overrides: Sequence[str], no_code: bool, gpus: Sequence[GpuSpec], prices: HourPrices
-) -> ConfigEstimates:
+) -> tuple[ConfigEstimates, list[ProtectedInput]]:
     from gpupipe.config import load_config
     from gpupipe.config.locations import locate_errors
     from gpupipe.config.redacted_output import redact_output
     from gpupipe.pipeline.gpu_choice.estimates import estimate_gpus
-    from gpupipe.pipeline.run_inputs import refuse_code
+    from gpupipe.pipeline.run_inputs import refuse_code, run_inputs
 
     settings = load_config(config, overrides)
     with redact_output(settings.origin.redactor), locate_errors(settings.origin):
         if no_code:
             refuse_code(settings)
-        return estimate_gpus(settings, gpus, prices)
+        return estimate_gpus(settings, gpus, prices), run_inputs(settings)
 
 
 def _show_catalog(catalog: GpuCatalog, gpus: Sequence[GpuSpec]) -> None:
     from gpupipe.backends.probe import probe_gpus
 
     here = [catalog.named(gpu.name) for gpu in probe_gpus() if gpu.usable]
-    table = _table(CATALOG, left=("gpu", "for", "memory", "cloud"))
+    table = make_table(CATALOG, left=("gpu", "for", "memory", "cloud"))
     for gpu in gpus:
         capability = ".".join(map(str, gpu.capability))
         figures = (gpu.fp32, gpu.fp64, gpu.tf32, gpu.fp16, gpu.fp8, gpu.fp4, gpu.watts, gpu.pcie)
@@ -125,14 +118,14 @@ def _show_catalog(catalog: GpuCatalog, gpus: Sequence[GpuSpec]) -> None:
         "gpupipe needs capability 7.5; sources: gpupipe gpus --json",
         "XGBoost and networks need gpupipe[cuda13-lite] or [cuda12-lite] alone, without RAPIDS",
     ]
-    _print(table, lines + ["* in this machine"] * any(here))
+    print_table(table, lines + ["* in this machine"] * any(here))
 
 
 def _show_estimates(found: ConfigEstimates, has_stages: bool) -> None:
     has_costs = found.cpu_cost is not None or any(gpu.cost is not None for gpu in found.gpus)
     names = ["", "GiB", "needs", "fits", "seconds", "faster from rows", "Wh at most"]
     names += ["cost", "cheaper from rows"] * has_costs
-    table = _table(names, left=("", "fits"))
+    table = make_table(names, left=("", "fits"))
     costs = [_range(found.cpu_cost), ""] * has_costs
     plan, name = found.cpu_plan, f"this CPU, {count_noun(found.n_threads, 'thread')}"
     memory = [f"{n_bytes / GIB:.1f}" for n_bytes in (plan.host_limit, plan.host_bytes)]
@@ -144,7 +137,7 @@ def _show_estimates(found: ConfigEstimates, has_stages: bool) -> None:
         cells += [_figure(gpu.watt_hours)]
         cells += [_estimated(gpu.cost), _rows(gpu.cheaper)] * has_costs
         table.add_row(*cells)
-    _print(table, _notes(found))
+    print_table(table, _notes(found))
     for gpu in found.gpus if has_stages else ():
         if gpu.time is not None:
             _show_stages(found.cpu, gpu, gpu.time)
@@ -176,14 +169,14 @@ def format_bandwidth(bytes_per_second: float) -> str:
 def _show_stages(cpu: RunTime, estimate: GpuEstimate, time: RunTime) -> None:
     """Print the seconds of each stage on this CPU and on a GPU, with what its rate leans on."""
     click.echo(f"\n{estimate.gpu.name}; {estimate.gpu.source}\n")
-    table = _table(["stage", "this CPU", "with the GPU", "on", "rate"], left=("stage", "on", "rate"))
+    table = make_table(["stage", "this CPU", "with the GPU", "on", "rate"], left=("stage", "on", "rate"))
     table.add_row("start", _range(cpu.start), _estimated(time.start), "", "imports measured without a GPU")
     ours = {stage.name: stage for stage in cpu.steps}
     for stage in time.steps:
         here = ours.get(stage.name)
         seconds = _range(stage.seconds) if stage.device == "cpu" else _estimated(stage.seconds)
         table.add_row(stage.name, _range(None if here is None else here.seconds), seconds, stage.device, stage.basis)
-    _print(table, [])
+    print_table(table)
 
 
 def _estimated(time: TimeRange | None) -> str:
@@ -226,24 +219,3 @@ def short_count(n: int | None) -> str:
         if n >= unit:
             return f"{n // unit}{name}"
     return str(n)
-
-
-def _table(names: Iterable[str], left: Sequence[str]) -> rich.table.Table:
-    from rich import box
-    from rich.table import Table
-
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False)
-    for name in names:
-        table.add_column(name, justify="left" if name in left else "right", no_wrap=True)
-    return table
-
-
-def _print(table: rich.table.Table, lines: Iterable[str]) -> None:
-    import sys
-
-    from rich.console import Console
-
-    console = Console(width=None if sys.stdout.isatty() else PIPE_WIDTH, highlight=False, markup=False)
-    console.print(table)
-    for line in lines:
-        console.print(line, soft_wrap=True)

@@ -8,12 +8,13 @@ from shlex import quote
 
 import click
 
+from gpupipe.cli.options import PATH_OR_URL
 from gpupipe.cli.source_options import parse_source_options, source_option
 from gpupipe.errors import ConfigError
 
 
 @click.command
-@click.argument("data")
+@click.argument("data", type=PATH_OR_URL)
 @click.option(
     "--target",
     "targets",

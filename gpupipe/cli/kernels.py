@@ -5,16 +5,18 @@ from __future__ import annotations
 import json
 import os
 import subprocess
-import sys
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from importlib.util import find_spec
+from pathlib import Path
 from secrets import randbelow
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from gpupipe.children import child_environment, python_command
+from gpupipe.cli.options import emit, json_options
+from gpupipe.cli.tables import make_table, print_table
 from gpupipe.report.text import last_lines
 
 if TYPE_CHECKING:
@@ -26,24 +28,23 @@ PIPE_WIDTH = 160  # columns of a table without a terminal
 
 
 @click.group(invoke_without_command=True)
-@click.option("--json", "as_json", is_flag=True, help="Print JSON instead of a table.")
+@json_options
 @click.option("--machine-code", is_flag=True, help="Compile every device loop for several GPU types; needs no GPU.")
 @click.pass_context
-def command(ctx: click.Context, as_json: bool, machine_code: bool) -> None:
+def command(ctx: click.Context, as_json: bool, output: Path | None, machine_code: bool) -> None:
     """List the kernels with their signature, null handling and tolerance.
 
     With --machine-code, list the registers, spills, shared memory and occupancy of each device loop instead, as
     NVIDIA's assembler reports them.
     """
     if ctx.invoked_subcommand is not None:
-        if as_json or machine_code:
-            raise click.UsageError(f"--json and --machine-code cannot be combined with {ctx.invoked_subcommand}")
+        if as_json or output or machine_code:
+            what = "--json, --output and --machine-code cannot be combined with"
+            raise click.UsageError(f"{what} {ctx.invoked_subcommand}")
         return
     document: Any = _machine_code() if machine_code else _declarations()
-    if as_json:
-        click.echo(json.dumps(document, indent=2))
-    else:
-        _show(_machine_code_table(document) if machine_code else _list(document))
+    table = _machine_code_table if machine_code else _list
+    emit(document, as_json, output, lambda: print_table(table(document), pipe_width=PIPE_WIDTH))
 
 
 @command.command("test")
@@ -141,7 +142,8 @@ def _declaration(kernel: KernelDeclaration) -> dict[str, Any]:
 
 
 def _list(declarations: Sequence[Mapping[str, Any]]) -> rich.table.Table:
-    table = _table("kernel", "nulls", "tolerance")
+    names = ("kernel", "nulls", "tolerance")
+    table = make_table(names, (), folded=names)
     for row in declarations:
         name = row["signature"]
         table.add_row(f"{name}\n  {row['summary']}", row["nulls"], _tolerance(row["rtol"], row["atol"]))
@@ -170,7 +172,8 @@ def _machine_code() -> Any:
 def _machine_code_table(document: Mapping[str, Any]) -> rich.table.Table:
     from gpupipe_kernels.device.binaries import ARCHITECTURES
 
-    table = _table("device loop", *ARCHITECTURES, "spills", "stack", "shared", "float64")
+    names = ("device loop", *ARCHITECTURES, "spills", "stack", "shared", "float64")
+    table = make_table(names, (), folded=names)
     for name, row in document["loops"].items():
         cells = [f"{row[a]['registers']} · {row[a]['occupancy']:.0%}" for a in ARCHITECTURES]
         fields = ("spill_stores", "stack", "shared", "f64")
@@ -207,19 +210,3 @@ def _figures(side: Mapping[str, Any]) -> str:
     apart = "" if side["strides"] == "taken" else ", refuses strides"
     error = f"error {side['max_error']:.1e}, {side['share']:.0%} of tolerance" if side["max_error"] else "exact"
     return f"{side['cases']:>3} cases, {error + apart:<32}"
-
-
-def _table(*columns: str) -> rich.table.Table:
-    from rich import box
-    from rich.table import Table
-
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False)
-    for name in columns:
-        table.add_column(name)
-    return table
-
-
-def _show(table: rich.table.Table) -> None:
-    from rich.console import Console
-
-    Console(width=None if sys.stdout.isatty() else PIPE_WIDTH, highlight=False, markup=False).print(table)

@@ -2,14 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import json
+from collections.abc import Callable, Sequence
 from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
 from gpupipe.errors import ConfigError
 
+if TYPE_CHECKING:
+    from gpupipe.io.output_conflicts import ProtectedInput
+
+Command = TypeVar("Command", bound=Callable[..., Any])
+
 CHOICE = click.Choice(["auto", "cpu", "gpu"])
+PATH_OR_URL = click.Path(readable=False)  # any text: shells complete it as a path, readers report what is wrong
 
 device_option = click.option(
     "--device",
@@ -75,6 +84,49 @@ safe_csv_option = click.option(
     is_flag=True,
     help="Prefix texts and column names of a CSV output that a spreadsheet would run as a formula with an apostrophe.",
 )
+
+
+def _writable(ctx: click.Context, param: click.Parameter, value: Path | None) -> Path | None:
+    """Return the file to write; raise ConfigError if that is impossible, before any work."""
+    if value is not None:
+        from gpupipe.pipeline.atomic.file import require_writable_file
+
+        require_writable_file(value)
+    return value
+
+
+def output_file_option(help: str, *further: str, name: str = "output") -> Callable[[Command], Command]:
+    """Return the option ``-o, --output FILE`` of a command whose main result is printed; `further` are other names."""
+    kind = click.Path(path_type=Path)
+    return click.option("-o", "--output", *further, name, metavar="FILE", type=kind, callback=_writable, help=help)
+
+
+def json_options(command: Command) -> Command:
+    """Add ``--json`` and ``-o FILE`` to a command that prints a table: its document, printed or written."""
+    flag = click.option("--json", "as_json", is_flag=True, help="Print JSON instead of a table.")
+    return flag(output_file_option("Write the JSON document to this file too.")(command))
+
+
+def emit(
+    document: Any, as_json: bool, output: Path | None, show: Callable[[], None], inputs: Sequence[ProtectedInput] = ()
+) -> None:
+    """Write a document to `output`, if it is given, and print it: as JSON, or with `show`.
+
+    Raises
+    ------
+    ConfigError
+        If `output` is one of the `inputs`.
+    """
+    if output is not None:
+        from gpupipe.io.output_conflicts import require_no_conflict
+        from gpupipe.pipeline.atomic.file import write_text
+
+        require_no_conflict(output, inputs)
+        write_text(output, json.dumps(document, indent=2) + "\n")
+    if as_json:
+        click.echo(json.dumps(document, indent=2))
+    else:
+        show()
 
 
 def parse_limits(options: Sequence[str], untrusted: bool) -> dict[str, str | float] | None:

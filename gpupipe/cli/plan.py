@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from gpupipe.cli.options import device_override_option, no_code_option, override_option
+from gpupipe.cli.options import device_override_option, emit, json_options, no_code_option, override_option
+from gpupipe.cli.tables import WARNING, make_table, print_table
 from gpupipe.names import count_noun
 from gpupipe.units import GIB, parse_size
 
@@ -42,7 +43,7 @@ def size(ctx: click.Context, param: click.Parameter, value: str | None) -> int |
 @override_option
 @device_override_option
 @no_code_option
-@click.option("--json", "as_json", is_flag=True, help="Print JSON instead of a table.")
+@json_options
 def command(
     config: Path,
     assume_gpu: int | None,
@@ -50,6 +51,7 @@ def command(
     device: Device | None,
     no_code: bool,
     as_json: bool,
+    output: Path | None,
 ) -> None:
     """Predict the stages of a run of CONFIG: device with the reason, rows, peak memory and number of parts.
 
@@ -64,13 +66,11 @@ def command(
       4  `device: gpu`, and the GPU cannot run every step
       5  a table cannot be read, or contradicts the configuration
     """
-    import json
-
     from gpupipe.config import load_config
     from gpupipe.config.locations import locate_errors
     from gpupipe.config.redacted_output import redact_output
     from gpupipe.pipeline.plan.run_plan import make_plan
-    from gpupipe.pipeline.run_inputs import code_line, refuse_code
+    from gpupipe.pipeline.run_inputs import code_line, refuse_code, run_inputs
     from gpupipe.report.text import printable
 
     extra = [] if device is None else [f"device={device}"]
@@ -79,33 +79,20 @@ def command(
         if no_code:
             refuse_code(settings)
         plan = make_plan(settings, assume_gpu)
-    if as_json:
-        click.echo(json.dumps(plan.to_json(), indent=2))
-    else:
-        _show(plan)
-        if line := code_line(settings):
-            click.echo(printable(settings.origin.redactor.hide(line)))
+    emit(plan.to_json(), as_json, output, lambda: _show(plan), run_inputs(settings))
+    if not as_json and (line := code_line(settings)):
+        click.echo(printable(settings.origin.redactor.hide(line)))
     if plan.error is not None:
         raise plan.error
 
 
 def _show(plan: RunPlan) -> None:
-    import sys
-
-    from rich import box
-    from rich.console import Console
-    from rich.table import Table
-
     from gpupipe.pipeline.limits.budget import format_amount
     from gpupipe.report.text import printable
 
     on_gpu = plan.device_limit is not None
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False)
-    for name in ("stage", "device"):
-        table.add_column(name, no_wrap=True)
-    for name in ("rows", "host GiB", *(["device GiB"] if on_gpu else []), "parts"):
-        table.add_column(name, justify="right", no_wrap=True)
-    table.add_column("", overflow="fold")
+    names = ("stage", "device", "rows", "host GiB", *(["device GiB"] if on_gpu else []), "parts", "")
+    table = make_table(names, ("stage", "device"), folded=("",))
     last = ""
     for stage in plan.stages:
         reason, last = stage.reason if stage.reason != last else "", stage.reason
@@ -114,21 +101,19 @@ def _show(plan: RunPlan) -> None:
         device = [_gib(stage.peak_device_bytes)] if on_gpu else []
         parts = str(stage.parts) if stage.parts > 1 else ""
         table.add_row(printable(stage.name), stage.device, rows, _gib(stage.peak_host_bytes), *device, parts, notes)
-    console = Console(width=None if sys.stdout.isatty() else PIPE_WIDTH, highlight=False, markup=False)
-    console.print(table)
     about = "" if plan.is_exact else "about "
     peaks = f"peak {_gib(plan.host_bytes)} GiB of {_gib(plan.host_limit)} on the host"
     if on_gpu:
         peaks += f", {_gib(plan.device_bytes)} GiB of {_gib(plan.device_limit)} on the GPU"
-    console.print(f"\n{about}{count_noun(plan.n_rows, 'row')}; {peaks}")
-    for warning in plan.warnings:
-        console.print(f"warning: {printable(warning)}", style="yellow", soft_wrap=True)
+    lines = [f"\n{about}{count_noun(plan.n_rows, 'row')}; {peaks}"]
+    lines += [f"{WARNING}{printable(warning)}" for warning in plan.warnings]
     if plan.on_disk:
         disk = f"out of core: {_gib(plan.disk_bytes)} GiB of partitions on disk, one at a time in memory"
-        console.print(f"{disk}; {plan.on_disk}")
+        lines.append(f"{disk}; {plan.on_disk}")
     if plan.limits:
         limits = ", ".join(f"{name} {format_amount(name, limit)}" for name, limit in plan.limits.items())
-        console.print(f"limits of the run: {limits}; their use is measured only when it runs")
+        lines.append(f"limits of the run: {limits}; their use is measured only when it runs")
+    print_table(table, lines, PIPE_WIDTH)
 
 
 def _gib(n_bytes: int | None) -> str:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Literal
 import click
 
 from gpupipe.cli.options import (
+    PATH_OR_URL,
     allow_code_option,
     device_option,
     id_option,
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
 
 @click.command
 @click.argument("model", metavar="RUN_OR_MODEL", type=click.Path(path_type=Path))
-@click.argument("data", metavar="[INPUT]", required=False)
+@click.argument("data", metavar="[INPUT]", required=False, type=PATH_OR_URL)
 @click.option(
     "-o",
     "--output",

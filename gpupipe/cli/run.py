@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     help="Run on Dask workers: started on this machine (local), or those of a scheduler (address or file).",
 )
 @click.option(
+    "-o",
     "--output",
     type=click.Path(path_type=Path),
     help="The run directory to write. Default: a new one in the output folder of CONFIG (runs/).",
@@ -91,7 +92,7 @@ def command(
         from gpupipe.pipeline.run import run_pipeline
 
         done = run_pipeline(settings, output, [console], resume=resume, n_processes=nproc, stop_signal=stop_signal)
-        console.finished(leaderboard_rows(done.leaderboard), done.document, done.shown_path)
+        console.finished(leaderboard_rows(done.candidates), done.document, done.shown_path)
         done.require_limits()
 
 

@@ -7,7 +7,15 @@ from typing import TYPE_CHECKING
 
 import click
 
-from gpupipe.cli.options import allow_code_option, device_option, limit_option, parse_limits, untrusted_option
+from gpupipe.cli.options import (
+    allow_code_option,
+    device_option,
+    emit,
+    json_options,
+    limit_option,
+    parse_limits,
+    untrusted_option,
+)
 
 if TYPE_CHECKING:
     from gpupipe.backends import Device
@@ -22,7 +30,7 @@ PROBLEMS_SHOWN = 8
 @allow_code_option
 @untrusted_option
 @limit_option
-@click.option("--json", "as_json", is_flag=True, help="Print JSON instead of the summary.")
+@json_options
 def command(
     model: Path,
     device: Device,
@@ -30,6 +38,7 @@ def command(
     untrusted: bool,
     limits: tuple[str, ...],
     as_json: bool,
+    output: Path | None,
 ) -> int:
     """Check the files of a model, and compare its output on recorded rows with the output recorded in training.
 
@@ -38,19 +47,16 @@ def command(
       0  features and predictions match within the model's tolerance
       5  they differ, a file is corrupt, or no rows were recorded
     """
-    import json
-
     from gpupipe.errors import ArtifactError
     from gpupipe.pipeline.model.model import load_model
+    from gpupipe.pipeline.run_inputs import model_inputs
 
     model_limits = parse_limits(limits, untrusted)
     loaded = load_model(model, device, allow_code=allow_code, untrusted=untrusted, limits=model_limits)
     found = loaded.verify()
     code = 0 if found.passed else ArtifactError.exit_code
-    if as_json:
-        click.echo(json.dumps({"model": str(loaded.folder), "exit_code": code, **found.to_json()}, indent=2))
-    else:
-        click.echo("\n".join(summary(found, str(loaded.folder))))
+    lines, document = summary(found, str(loaded.folder)), {"model": str(loaded.folder), "exit_code": code}
+    emit(document | found.to_json(), as_json, output, lambda: click.echo("\n".join(lines)), model_inputs(model))
     return code
 
 

@@ -14,6 +14,10 @@ OPTIONS = (
     (re.compile(r"--resume\b"), lambda m: "resume=True"),
     (re.compile(r"--output\b"), lambda m: "output"),
     (re.compile(r"--nproc\b"), lambda m: "n_processes"),
+    (
+        re.compile(r"write a configuration for it: `gpupipe init ('[^`]*'|\S+) --target COLUMN`"),
+        lambda m: f'use gp.Pipeline("{m[1].strip(chr(39))}", target="COLUMN")',
+    ),
 )
 
 _COLLECTION = re.compile(r"(- )?\b([a-z_]\w*): (?=[{\[])")

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import cache
+from itertools import islice
 from pathlib import Path
+from shlex import quote
 from typing import Any, Literal, get_args, get_origin
 
 from pydantic import ValidationError
@@ -26,6 +29,7 @@ from gpupipe.config.sections import Config, ConfigOrigin
 from gpupipe.config.shorthand import expand, expand_op
 from gpupipe.errors import ConfigError, did_you_mean
 from gpupipe.features import OPS, FeatureOp
+from gpupipe.io.formats.registry import format_of
 from gpupipe.io.frame_field import is_in_memory
 from gpupipe.metrics import METRICS
 from gpupipe.models import MODELS
@@ -34,6 +38,11 @@ from gpupipe.settings import Settings
 
 MAX_BYTES = 4 * MAX_CHARACTERS + 4  # one more character than allowed, in UTF-8
 ROWS, COLUMNS = 30, 160  # size of a screen
+YAML = (".yaml", ".yml")
+URL = re.compile(r"^([A-Za-z][A-Za-z0-9+.-]+):/+")
+# First bytes of Parquet, Arrow, ORC, gzip, zip, bzip2, xz and Zstandard files.
+MAGIC = (b"PAR1", b"ARROW1", b"ORC", b"\x1f\x8b", b"PK\x03\x04", b"BZh", b"\xfd7zXZ", b"\x28\xb5\x2f\xfd")
+MOST_FOLDERS = 100  # that are searched for tables
 
 
 def load_config(
@@ -75,11 +84,15 @@ def load_config(
     require_path(path)
     require_overrides(overrides)
     path = Path(path)
+    if _is_table(path):
+        raise ConfigError(f"expected a configuration file; got a table: {_written(path)}", fix=_init_advice(path))
     composer = Composer(os.environ if environment is None else environment, problems=[])
     try:
         root = composer.file(_read(path), str(path))
     except UnreadableDocument as error:
-        raise _error(str(path), [replace(error.problem, what=_redactor(composer).hide(error.problem.what))]) from None
+        problem = replace(error.problem, what=_redactor(composer).hide(error.problem.what))
+        fix = "" if path.suffix in YAML else f"if it is a table: {_init_advice(path)}"
+        raise ConfigError(heading(str(path), [problem]), problems=in_lines([problem]), fix=fix) from None
     return _build(root, overrides, composer, str(path), ConfigOrigin(path))
 
 
@@ -248,10 +261,35 @@ def _read(path: Path) -> str:
         fix = _what_is_there(path / "any")
         raise ConfigError(f"expected a configuration file, got the folder {path}", fix=fix) from None
     except UnicodeDecodeError as error:
-        fix = "check that it is a YAML file, and save it as UTF-8"
+        fix = f"check that it is a YAML file, and save it as UTF-8; if it is a table: {_init_advice(path)}"
         raise ConfigError(f"{path} is not UTF-8 text (byte {error.start})", fix=fix) from None
     except OSError as error:
         raise ConfigError(f"cannot read {path}: {error.strerror}", fix="check its permissions") from None
+
+
+def _is_table(path: Path) -> bool:
+    """Return whether a path is that of a table: by its suffix, its first bytes, or the files in the folder."""
+    if path.suffix in YAML:
+        return False
+    if format_of(str(path)) is not None or URL.match(str(path)):
+        return True
+    if path.is_dir():
+        names = [name for _, _, files in islice(os.walk(path), MOST_FOLDERS) for name in files]
+        return any(map(format_of, names)) and not any(name.endswith(YAML) for name in names)
+    try:
+        with path.open("rb") as file:
+            return path.is_file() and file.read(8).startswith(MAGIC)
+    except OSError:
+        return False
+
+
+def _written(path: Path) -> str:
+    """Return a path or URL as it was written; a `Path` has one slash after the scheme."""
+    return URL.sub(r"\1://", str(path))
+
+
+def _init_advice(path: Path) -> str:
+    return f"write a configuration for it: `gpupipe init {quote(_written(path))} --target COLUMN`"
 
 
 def _what_is_there(path: Path) -> str:

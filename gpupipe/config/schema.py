@@ -10,8 +10,10 @@ from pydantic.json_schema import models_json_schema
 from gpupipe.config.features import requires_settings
 from gpupipe.config.models import ModelEntry
 from gpupipe.config.sections import Config
+from gpupipe.errors import ConfigError
 from gpupipe.features import OPS
 from gpupipe.models import MODELS, ModelSettings
+from gpupipe.registry import Registry
 from gpupipe.settings import Settings
 
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
@@ -23,9 +25,12 @@ _ATTRIBUTE = re.compile(r"^(\w+(?:, \w+)*) : .*\n((?: +.*\n?)+)", re.MULTILINE) 
 JsonSchema = dict[str, Any]
 
 
-def json_schema() -> JsonSchema:
-    """Return the JSON Schema (draft 2020-12) of configurations, including short forms and installed plug-ins."""
-    own_ops, own_models = ({name: registry.get(name) for name in registry.known_names()} for registry in (OPS, MODELS))
+def json_schema(broken: list[ConfigError] | None = None) -> JsonSchema:
+    """Return the JSON Schema (draft 2020-12) of configurations, including short forms and installed plug-ins.
+
+    Plug-ins that cannot be loaded are skipped; their errors are appended to `broken`.
+    """
+    own_ops, own_models = (_parts(registry, [] if broken is None else broken) for registry in (OPS, MODELS))
     parts: list[type[Settings]] = [Config, *own_ops.values(), *own_models.values()]
     references, definitions = models_json_schema([(part, "validation") for part in parts], by_alias=True)
     ops = {name: references[op, "validation"] for name, op in own_ops.items()}
@@ -44,6 +49,16 @@ def json_schema() -> JsonSchema:
     schema = {"$schema": DIALECT, **config, "title": "gpupipe configuration", "$defs": definitions}
     prose: JsonSchema = _as_prose(schema)
     return prose
+
+
+def _parts(registry: Registry[type[Any]], broken: list[ConfigError]) -> dict[str, type[Any]]:
+    found = {}
+    for name in registry.known_names():
+        try:
+            found[name] = registry.get(name)
+        except ConfigError as error:
+            broken.append(error)
+    return found
 
 
 def _op_item(ops: dict[str, JsonSchema]) -> JsonSchema:

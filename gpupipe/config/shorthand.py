@@ -7,8 +7,10 @@ so that messages quote the file as written.
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import chain, count
 
-from gpupipe.config.document import Node, Problem
+from gpupipe.config.document import Node, Problem, build_tree
+from gpupipe.config.estimator_objects import entry_of, is_estimator
 from gpupipe.models import MODELS
 
 
@@ -22,7 +24,9 @@ def expand(root: Node, problems: list[Problem]) -> None:
             expand_op(item)
     _model_to_models(sections, problems)
     if "models" in sections:
-        for item in _as_list(sections["models"]):
+        items = _as_list(sections["models"])
+        for item in items:
+            _expand_estimator(item, items, problems)
             _expand_model(item)
 
 
@@ -54,6 +58,24 @@ def _as_list(models: Node) -> list[Node]:
     if not isinstance(models.value, list):
         models.value, models.written = [replace(models)], None
     return models.value
+
+
+def _expand_estimator(item: Node, items: list[Node], problems: list[Problem]) -> None:
+    """Replace an estimator object, or ``{label: object}``, by its entry with a distinct label."""
+    given, label = item.value, ""
+    if isinstance(given, dict) and len(given) == 1:
+        label, given = next((key, node.value) for key, node in given.items())
+    if not is_estimator(given):
+        return
+    try:
+        entry = entry_of(given)
+    except ValueError as error:
+        problems.append(Problem(item.where, item.path, str(error)))
+        return
+    label = label or entry.get("as") or next(iter(entry))
+    taken = {str(other.plain()["as"]) for other in items if isinstance(other.value, dict) and "as" in other.value}
+    own = next(name for name in chain([label], (f"{label}_{n}" for n in count(2))) if name not in taken)
+    item.value = build_tree({**entry, "as": own}, item.where, item.path).value
 
 
 def _expand_model(item: Node) -> None:

@@ -1,10 +1,12 @@
-"""Custom scikit-learn estimators: built by a function in a Python file, exported with skops."""
+"""Custom scikit-learn estimators: a class, or built by a function in a Python file; exported with skops."""
 
 from __future__ import annotations
 
 import ast
 import hashlib
+import re
 import traceback
+from importlib import import_module
 from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, Literal
@@ -13,7 +15,8 @@ from pydantic import Field, field_validator
 
 from gpupipe.errors import ConfigError, did_you_mean
 from gpupipe.models.base import MODELS
-from gpupipe.models.custom_estimator import CustomEstimator
+from gpupipe.models.custom_estimator import FIX, CustomEstimator
+from gpupipe.models.files.scikit_learn import KINDS
 from gpupipe.references import split_reference
 from gpupipe.tasks import Task
 
@@ -21,13 +24,17 @@ if TYPE_CHECKING:
     from gpupipe.tasks import View
 
 
+SKLEARN = "sklearn."
+
+
 @MODELS.register("estimator")
 class Estimator(CustomEstimator):
     """Custom scikit-learn estimator, such as ``estimator: {use: "my_models.py:make", params: {depth: 3}}``.
 
     Runs scikit-learn on the CPU only. ``make(**params)`` returns an unfitted classifier or regressor, by the task; a
-    ``Pipeline`` counts as one. Every ``random_state`` that is not set becomes one integer, derived from the seed of the
-    run.
+    ``Pipeline`` counts as one. ``use: sklearn.ensemble.AdaBoostClassifier`` names a class of scikit-learn instead, and
+    ``params`` are its parameters. Every ``random_state`` that is not set becomes one integer, derived from the seed of
+    the run.
 
     The file is executed in training only, never to serve predictions: the export contains scikit-learn's own objects.
     Estimators that hold other types are refused before training, and so are those whose fitted state cannot be checked
@@ -35,9 +42,10 @@ class Estimator(CustomEstimator):
     """
 
     use: str = Field(
-        description="Python file and function, file.py:function; relative paths start at the configuration."
+        description="Python file and function, file.py:function, or a class of scikit-learn, such as "
+        "sklearn.ensemble.AdaBoostClassifier. Relative paths start at the configuration."
     )
-    params: dict[str, Any] = Field({}, description="Keyword arguments of the function.")
+    params: dict[str, Any] = Field({}, description="Keyword arguments of the function or the class.")
     encoding: Literal["dense", "codes"] = Field(
         "dense",
         alias="view",
@@ -48,7 +56,10 @@ class Estimator(CustomEstimator):
     @field_validator("use")
     @classmethod
     def _names_a_function(cls, use: str) -> str:
-        _require_function(*split_reference(use))
+        if use.startswith(SKLEARN):
+            _require_class(use)
+        else:
+            _require_function(*split_reference(use))
         return use
 
     @property
@@ -57,26 +68,38 @@ class Estimator(CustomEstimator):
         return self.encoding
 
     @property
-    def path(self) -> Path:
-        """Path of the Python file."""
-        return split_reference(self.use)[0]
+    def path(self) -> Path | None:
+        """Path of the Python file; None for a class."""
+        return None if self.use.startswith(SKLEARN) else split_reference(self.use)[0]
 
     @property
     def sha256(self) -> str:
         """Hexadecimal SHA-256 of the file; --resume ignores models trained with another version of it."""
-        return hashlib.sha256(self.path.read_bytes()).hexdigest()
+        return "" if self.path is None else hashlib.sha256(self.path.read_bytes()).hexdigest()
 
     @property
     def _source(self) -> str:
         return f"estimator {self.use}"
 
     def make_estimator(self, task: Task, seed: int, n_threads: int) -> Any:
-        function = _load(*split_reference(self.use))
+        if self.path is None:
+            module, _, name = self.use.rpartition(".")
+            function = getattr(import_module(module), name)
+        else:
+            function = _load(*split_reference(self.use))
         with self._explained(function.__name__):
             return function(**self.params)
 
     def _line(self, error: Exception) -> str:
-        return _line(error, self.path)
+        return "" if self.path is None else _line(error, self.path)
+
+
+def _require_class(use: str) -> None:
+    """Raise ValueError unless a name is that of a class that can be exported; scikit-learn is not imported."""
+    module, _, name = use.rpartition(".")
+    if name not in KINDS or not re.fullmatch(r"sklearn(\.[a-z]\w*)+", module):
+        hint = did_you_mean(name, KINDS) or FIX
+        raise ValueError(f"{use!r} is not a class of scikit-learn whose models can be exported; {hint}")
 
 
 def _require_function(path: Path, name: str) -> None:

@@ -306,7 +306,7 @@ class Pipeline(FeatureAccess):
             where = None if output is None else Path(output)
             done = run_pipeline(config, where, [console], resume=resume, n_processes=n_processes)
             warn_of_lost_rows(done.timeline, config)
-            console.finished(leaderboard_rows(done.leaderboard), done.document, done.shown_path)
+            console.finished(leaderboard_rows(done.candidates), done.document, done.shown_path)
         return done.require_limits()
 
     def plan(self, assume_gpu: int | str | None = None) -> RunPlan:
@@ -390,8 +390,8 @@ def run(path: str | os.PathLike[str], device: Device | None = None, overrides: S
     ...     path = Path(folder, "churn.yaml")
     ...     _ = path.write_text("source: {generate: churn, rows: 500, target: Churn}\\nmodels: [gaussian_nb]\\n")
     ...     run = gp.run(path, overrides=[f"output={folder}", "report.enabled=false"])
-    >>> run.leaderboard[0].label
-    'gaussian_nb'
+    >>> run.leaderboard["model"].tolist()
+    ['gaussian_nb']
     """
     return Pipeline.from_yaml(path, device, overrides).run()
 

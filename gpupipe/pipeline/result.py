@@ -47,7 +47,7 @@ class Run:
     goal : Goal, optional
     document : dict, optional
         The content of metrics.json.
-    leaderboard : sequence of LeaderboardEntry, optional
+    candidates : sequence of LeaderboardEntry, optional
     timeline : Timeline, optional
 
     Attributes
@@ -81,12 +81,12 @@ class Run:
         config: Config | None = None,
         goal: Goal | None = None,
         document: dict[str, Any] | None = None,
-        leaderboard: Sequence[LeaderboardEntry] | None = None,
+        candidates: Sequence[LeaderboardEntry] | None = None,
         timeline: Timeline | None = None,
     ) -> None:
         self.path = path
         self._config, self._goal, self._document = config, goal, document
-        self._leaderboard, self._timeline = leaderboard, timeline
+        self._candidates, self._timeline = candidates, timeline
 
     @cached_property
     def config(self) -> Config:
@@ -101,16 +101,36 @@ class Run:
     @cached_property
     def document(self) -> dict[str, Any]:
         """The content of metrics.json."""
-        found = self._document or _read_json(self.path / "metrics.json")
+        found = self._document or read_json(self.path / "metrics.json")
         if not (isinstance(found, dict) and isinstance(found.get("models"), dict) and found["models"]):
             raise _unreadable(self.path / "metrics.json", "it has no models")
         return found
 
     @cached_property
-    def leaderboard(self) -> Sequence[LeaderboardEntry]:
-        """All candidates with their metrics, the best one first."""
-        if self._leaderboard is not None:
-            return self._leaderboard
+    def leaderboard(self) -> pd.DataFrame:
+        """All candidates with their metrics, the best one first.
+
+        A DataFrame with the columns ``model`` (its label), each metric, also as ``validation_METRIC`` if rows were held
+        out to choose the model, and ``p99_seconds`` if ``evaluate.max_latency`` is set. `candidates` has more.
+        """
+        import pandas as pd
+
+        rows = [
+            {
+                "model": entry.label,
+                **entry.metrics,
+                **{f"validation_{name}": value for name, value in entry.validation.items()},
+                **({} if entry.latency is None else {"p99_seconds": entry.latency.p99_seconds}),
+            }
+            for entry in self.candidates
+        ]
+        return pd.DataFrame(rows)
+
+    @cached_property
+    def candidates(self) -> Sequence[LeaderboardEntry]:
+        """The candidates as objects, the best one first: metrics, those of each fold, searches and latencies."""
+        if self._candidates is not None:
+            return self._candidates
         validation = self.document.get("validation", {})
         latency = self.document.get("latency", {"limit_seconds": 0.0, "models": {}})
         latencies = {name: Latency.from_json(v, latency["limit_seconds"]) for name, v in latency["models"].items()}
@@ -126,15 +146,15 @@ class Run:
     @property
     def metrics(self) -> dict[str, float]:
         """Metrics of the best model by name: on the test rows, or the means over the folds of cross-validation."""
-        return self.leaderboard[0].metrics
+        return self.candidates[0].metrics
 
     @property
     def search(self) -> SearchRecord | None:
         """The models that the best candidate tried before it was trained: an ensemble, or tuning; None otherwise.
 
-        Those of the other candidates are in `leaderboard`.
+        Those of the other candidates are in `candidates`.
         """
-        return self.leaderboard[0].search
+        return self.candidates[0].search
 
     @property
     def tried(self) -> TriedCounts:
@@ -153,7 +173,7 @@ class Run:
         the table has more columns than ``evaluate.importance.columns`` (100), it contains those that the model relies
         on most. It is empty if importances are switched off or there is no target.
         """
-        measured = read_importances(_read_json(self.path / "model" / MANIFEST).get("importances"))
+        measured = read_importances(read_json(self.path / "model" / MANIFEST).get("importances"))
         return (measured or Importances("", {})).to_frame()
 
     @cached_property
@@ -237,7 +257,7 @@ class Run:
     def _timeline_document(self) -> dict[str, Any]:
         """Return the content of timeline.json."""
         found: dict[str, Any] = (
-            _read_json(self.path / "timeline.json") if self._timeline is None else self._timeline.to_json()
+            read_json(self.path / "timeline.json") if self._timeline is None else self._timeline.to_json()
         )
         return found
 
@@ -247,7 +267,7 @@ class Run:
 
         It is empty without ``track``. ``complete`` is False if the tracker has missed something.
         """
-        found = _read_json(self.path / "timeline.json") if self._timeline is None else self._timeline.to_json()
+        found = read_json(self.path / "timeline.json") if self._timeline is None else self._timeline.to_json()
         return list(found.get("tracked", []))
 
     def _searches(self) -> dict[str, SearchRecord]:
@@ -269,21 +289,21 @@ class Run:
     def _repr_html_(self) -> str:
         """Return the leaderboard as HTML; colours are those of the page."""
         names = metric_names(self.metrics)
-        is_timed = self.leaderboard[0].latency is not None
+        is_timed = self.candidates[0].latency is not None
         head = "".join(f"<th>{html.escape(name)}</th>" for name in ["model", *names, *(["one row p99"] * is_timed)])
         body = ""
-        for entry in self.leaderboard:
+        for entry in self.candidates:
             cells = [html.escape(entry.label), *(f"{entry.metrics[name]:.4f}" for name in names)]
             if entry.latency is not None:
                 limit = f" &gt; {format_latency(entry.latency.limit_seconds)}" if entry.is_over_limit else ""
                 cells.append(f"{format_latency(entry.latency.p99_seconds)}{limit}")
             body += f"<tr>{''.join(f'<td>{cell}</td>' for cell in cells)}</tr>"
-        lines = [*search_lines(leaderboard_rows(self.leaderboard)), self.shown_path]
+        lines = [*search_lines(leaderboard_rows(self.candidates)), self.shown_path]
         closing = "".join(f"<p>{html.escape(printable(line))}</p>" for line in lines)
         return f"<table><tr>{head}</tr>{body}</table>{closing}"
 
     def __repr__(self) -> str:
-        best = self.leaderboard[0]
+        best = self.candidates[0]
         name = next(iter(best.metrics))
         return f"Run({best.label}: {name} {best.metrics[name]:.4f}, {self.shown_path!r})"
 
@@ -334,7 +354,8 @@ def load_run(path: str | os.PathLike[str]) -> Run:
     return Run(folder)
 
 
-def _read_json(file: Path) -> Any:
+def read_json(file: Path) -> Any:
+    """Return the content of a JSON file of a run directory; raise ArtifactError if it cannot be read."""
     try:
         return json.loads(file.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from gpupipe.artifact.manifest import NAME as MANIFEST
 from gpupipe.errors import ConfigError
 from gpupipe.io.output_conflicts import ProtectedInput
-from gpupipe.references import split_reference
+from gpupipe.references import REFERENCE, split_reference
 
 if TYPE_CHECKING:
     from gpupipe.config import Config
@@ -44,7 +44,7 @@ def code_references(config: Config) -> dict[str, str]:
     found: dict[str, Any] = {f"{name}.prepare": section.prepare for name, section in sections.items()}
     found |= {f"features[{i}].{op.title()}.use": getattr(op, "use", None) for i, op in enumerate(config.features)}
     found |= {f"models[{i}].{it.name}.use": getattr(it.params, "use", None) for i, it in enumerate(config.models)}
-    return {setting: code for setting, code in found.items() if isinstance(code, str)}
+    return {setting: code for setting, code in found.items() if isinstance(code, str) and REFERENCE.fullmatch(code)}
 
 
 def refuse_code(config: Config) -> None:

@@ -15,7 +15,7 @@ import pyarrow as pa
 from gpupipe.errors import ConfigError, GpupipeError, SchemaError
 from gpupipe.io.raw_columns import numbers_of_texts
 from gpupipe.metrics import METRICS, FailOn, SliceColumn, undefined_notes
-from gpupipe.metrics.bootstrap import FEWEST_ROWS, sampling_errors
+from gpupipe.metrics.bootstrap import FEWEST_ROWS, class_strata, sampling_errors
 from gpupipe.names import count_noun
 from gpupipe.pipeline.identifiers import read_unencoded
 from gpupipe.pipeline.job import Job
@@ -180,12 +180,11 @@ def _measure(job: Job, outcome: LeaderboardResult, levels: Mapping[str, RowLevel
             return dict.fromkeys(outcome.leaderboard[0].metrics, math.nan)
 
     def measure(column: str, level: str | None, rows: Array) -> MetricSlice:
-        metrics, errors, by_class = score(rows), dict[str, Array](), job.goal.has_classes
+        metrics, errors = score(rows), dict[str, Array]()
         known = {metric: value for metric, value in metrics.items() if math.isfinite(value)}
         if len(rows) >= FEWEST_ROWS and known:
-            errors = sampling_errors(
-                lambda at: score(rows[at]), known, truth.y[rows], MOST_RESAMPLED, by_class=by_class
-            )
+            strata = class_strata(truth.y[rows], job.goal.has_classes)
+            errors = sampling_errors(lambda at: score(rows[at]), known, strata, most_rows=MOST_RESAMPLED)
         ends = {metric: np.nanquantile(each, (0.025, 0.975)).tolist() for metric, each in errors.items()}
         intervals = {m: (known[m] + min(low, 0.0), known[m] + max(high, 0.0)) for m, (low, high) in ends.items()}
         deviations.append(float(np.nanstd(errors[name])) if name in errors else math.nan)

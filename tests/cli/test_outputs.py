@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import os
 import shutil
 import stat
@@ -27,10 +28,8 @@ ESTIMATOR = "from sklearn.dummy import DummyClassifier\n\n\ndef make():\n    ret
 KERNEL = 'import gpupipe\n\n\n@gpupipe.kernel(out="float32", nulls="propagate")\ndef half(age):\n    return age / 2.0\n'
 JOIN = "{x: {path: %s, on: plan, cardinality: many_to_one}}"
 
-OUTPUTS = {
-    "run": "--output", "predict": "--output", "explain": "--output", "export": "--output", "init": "--output",
-    "bench": "--json",
-}  # fmt: skip
+WRITING = ("run", "predict", "explain", "export", "init", "bench", "drift")
+PRINTING = ("runs", "compare", "verify", "plan", "gpus", "doctor", "kernels", "schema")  # the document of a table
 
 
 @pytest.fixture(scope="module")
@@ -81,14 +80,47 @@ def contents(folder: Path) -> dict[str, str]:
     }  # fmt: skip
 
 
-def test_the_walk_has_every_command_that_writes_to_a_given_path() -> None:
-    found = {}
+def commands() -> Iterator[tuple[str, click.Command]]:
+    """Yield all commands, with those below `kernels`."""
     for name in COMMANDS:
         command: click.Command = import_module(f"gpupipe.cli.{name}").command
-        for option in command.params:
-            if isinstance(option.type, click.Path) and option.name in ("output", "json_file"):
-                found[name] = option.opts[-1]
-    assert found == OUTPUTS
+        yield name, command
+        below = command.commands if isinstance(command, click.Group) else {}
+        yield from ((f"{name} {each}", inner) for each, inner in below.items())
+
+
+def test_the_output_of_every_command_is_o_and_output() -> None:
+    found = set()
+    for name, command in commands():
+        names = [{*option.opts} for option in command.params if {"-o", "--output"} & {*option.opts}]
+        assert len(names) < 2 and all({"-o", "--output"} <= each for each in names), name
+        found |= {name for _ in names}
+    assert found == {*WRITING, *PRINTING}
+    silent = {name for name, _ in commands()} - found  # no result but lines for people, and the model server
+    assert silent == {"check", "open", "serve", "kernels test", "kernels warm"}
+
+
+@pytest.mark.parametrize(
+    ("args", "output"),
+    [
+        (["plan", "c.yaml"], "t.csv"),
+        (["gpus", "c.yaml"], "c.yaml"),
+        (["verify", "r"], "r/model/manifest.json"),
+        (["drift", "r", "t.csv"], "t.csv"),
+        (["compare", "r", "{here}/r"], "r/metrics.json"),
+    ],
+)
+def test_a_printed_document_overwrites_nothing_that_was_read(there: Path, args: list[str], output: str) -> None:
+    assert main([each.format(here=there) for each in args] + ["-o", output]) == 2
+
+
+def test_a_printed_document_is_written_too(there: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for command in (["plan", "c.yaml"], ["gpus", "--gpu", "l4"], ["verify", "r"], ["schema"], ["kernels"]):
+        file = tmp_path / f"{command[0]}.json"
+        assert main([*command, "-o", str(file)]) == 0
+        document, shown = json.loads(file.read_text()), capsys.readouterr().out
+        assert document and bool(shown) == (command != ["schema"]) and not shown.startswith("{")
+    assert main(["plan", "c.yaml", "-o", "absent/plan.json"]) == 2
 
 
 SCORING = [

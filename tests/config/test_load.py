@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import gzip
+import shlex
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
+import gpupipe as gp
 from gpupipe.config import Config, load_config, parse_config
 from gpupipe.errors import ConfigError
 
@@ -192,3 +197,43 @@ def test_a_key_of_a_section_at_the_top_names_the_section(problems: Problems, key
 def test_a_section_in_another_form_shows_how_it_is_written(problems: Problems, text: str, form: str) -> None:
     (problem,) = problems(text)
     assert "expected a" in problem and problem.endswith(form)
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["rows.csv", "rows.tsv.gz", "rows.jsonl", "rows.orc", "packed", "columns", "parts", "two words.csv",
+     "absent.parquet", "https://example.org/rows.csv?a", "s3://bucket/rows"],
+)  # fmt: skip
+def test_a_table_instead_of_a_configuration_is_for_init(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    table = pa.table({"a": [1, 2], "b": ["x", "y"]})
+    pq.write_table(table, "columns")
+    (tmp_path / "packed").write_bytes(gzip.compress(b"a,b\n1,2\n"))
+    for file in ("rows.csv", "two words.csv", "parts/year=1/rows.csv"):
+        (tmp_path / file).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / file).write_text("a,b\n1,2\n")
+    with pytest.raises(ConfigError) as error:
+        load_config(Path(name))
+    assert f"got a table: {name}" in error.value.what
+    assert f"`gpupipe init {shlex.quote(name)} --target COLUMN`" in error.value.fix
+
+
+@pytest.mark.parametrize("content", [b"a,b\n1,2\n3,4\n", b'{"a": 1}\n{"a": 2}\n', b"[1, 2]", b"caf\xe9,b\n1,2\n"])
+def test_other_text_without_a_suffix_may_be_a_table(tmp_path: Path, content: bytes) -> None:
+    (tmp_path / "rows").write_bytes(content)
+    with pytest.raises(ConfigError) as error:
+        load_config(tmp_path / "rows")
+    assert f"if it is a table: write a configuration for it: `gpupipe init {tmp_path}/rows" in error.value.fix
+    (tmp_path / "rows.yaml").write_bytes(content)
+    with pytest.raises(ConfigError) as error:
+        load_config(tmp_path / "rows.yaml")
+    assert "got a table" not in str(error.value)
+
+
+def test_in_python_a_table_is_for_pipeline(tmp_path: Path) -> None:
+    (tmp_path / "rows.csv").write_text("a,b\n1,2\n")
+    with pytest.raises(ConfigError) as error:
+        gp.run(tmp_path / "rows.csv")
+    assert error.value.fix == f'use gp.Pipeline("{tmp_path}/rows.csv", target="COLUMN")'

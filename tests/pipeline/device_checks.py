@@ -206,7 +206,7 @@ def test_thresholds_and_calibrations_are_chosen_on_the_device(more: dict[str, An
     models = ["logistic_regression", {"hist_gradient_boosting": {"max_iter": 3}}]  # one is there, one is on the host
     there = run_on(WithEstimators(), configured("auto", models, **SMALL, **more), tmp_path / "there")
     here = run_on(CpuBackend(), configured("cpu", models, **SMALL, **more), tmp_path / "here")
-    for mine, others in zip(there.leaderboard, here.leaderboard, strict=True):
+    for mine, others in zip(there.candidates, here.candidates, strict=True):
         assert mine.label == others.label
         assert mine.metrics == pytest.approx(others.metrics, abs=2e-4)
     stages = [stage for stage in there.timeline.stages if stage.name.endswith("evaluate")]
@@ -221,7 +221,7 @@ def test_quantiles_are_learned_and_measured_on_the_device(tmp_path: Path) -> Non
     models = [{"hist_gradient_boosting": {"max_iter": 5}}, {"mlp": {"epochs": 2, "width": 8}}]
     there = run_on(WithEstimators(), configured("auto", models, **more), tmp_path / "there")
     here = run_on(CpuBackend(), configured("cpu", models, **more), tmp_path / "here")
-    for mine, others in zip(there.leaderboard, here.leaderboard, strict=True):
+    for mine, others in zip(there.candidates, here.candidates, strict=True):
         assert mine.label == others.label
         assert mine.metrics == pytest.approx(others.metrics, rel=1e-3)
     assert left_the_device() == []
@@ -239,7 +239,7 @@ def test_several_targets_are_learned_and_measured_on_the_device(targets: list[st
     models = [linear, {"mlp": {"epochs": 2, "width": 8}}]
     there = run_on(WithEstimators(), configured("auto", models, **more), tmp_path / "there")
     here = run_on(CpuBackend(), configured("cpu", models, **more), tmp_path / "here")
-    for mine, others in zip(there.leaderboard, here.leaderboard, strict=True):
+    for mine, others in zip(there.candidates, here.candidates, strict=True):
         assert mine.label == others.label
         assert mine.metrics == pytest.approx(others.metrics, rel=1e-3, abs=2e-4)
     assert left_the_device() == []

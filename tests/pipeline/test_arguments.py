@@ -190,7 +190,7 @@ def test_a_run_is_opened_again_from_its_directory(churn_run: gp.Run, tmp_path: P
     run = gp.load_run(str(churn_run.path))
     assert repr(run) == repr(churn_run) and run._repr_html_() == churn_run._repr_html_()
     assert (run.metrics, run.document, run.config) == (churn_run.metrics, churn_run.document, churn_run.config)
-    assert [e.validation for e in run.leaderboard] == [e.validation for e in churn_run.leaderboard]
+    assert [e.validation for e in run.candidates] == [e.validation for e in churn_run.candidates]
     assert [stage["name"] for stage in run.plan()] == [stage["name"] for stage in churn_run.plan()]
     assert (run.goal.task, run.goal.labels, run.report()) == ("binary", ("No", "Yes"), churn_run.report())
     pd.testing.assert_frame_equal(run.predictions, churn_run.predictions)

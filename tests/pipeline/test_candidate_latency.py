@@ -152,7 +152,7 @@ def test_a_limit_that_all_meet_changes_nothing_and_adds_the_figures(
     found = run.document.pop("latency")
     assert run.document == json.loads((unlimited.path / "metrics.json").read_text())
     assert found["limit_seconds"] == 3600.0
-    assert list(found["models"]) == [entry.label for entry in run.leaderboard]
+    assert list(found["models"]) == [entry.label for entry in run.candidates]
     for measured in found["models"].values():
         assert 0 < measured["p50_seconds"] <= measured["p99_seconds"] and measured["calls"] >= 20
         assert measured["engine"] in ("numba", "numpy") and measured["estimator"]
@@ -161,16 +161,16 @@ def test_a_limit_that_all_meet_changes_nothing_and_adds_the_figures(
     files = sorted(json.loads((run.path / "run.json").read_text())["files"])
     assert not [name for name in files if "latency" in name]
     # All shown figures are those of the model that was trained again.
-    best = run.leaderboard[0].latency
+    best = run.candidates[0].latency
     assert best is not None and str(best) in stages["refit: latency"]["notes"][0]
     assert str(best) in (run.path / "report.html").read_text(encoding="utf-8")
     opened = load_run(run.path)
-    assert [entry.latency for entry in opened.leaderboard] == [entry.latency for entry in run.leaderboard]
+    assert [entry.latency for entry in opened.candidates] == [entry.latency for entry in run.candidates]
     assert "one row p99" in run._repr_html_() == opened._repr_html_()
 
 
 def test_without_a_limit_nothing_is_measured_or_written(unlimited: Run) -> None:
-    assert "latency" not in unlimited.document and unlimited.leaderboard[0].latency is None
+    assert "latency" not in unlimited.document and unlimited.candidates[0].latency is None
     assert "latency" not in str([stage["name"] for stage in unlimited.plan()])
     assert "p99" not in unlimited._repr_html_()
 
@@ -211,12 +211,12 @@ def test_the_best_candidate_within_the_limit_is_exported(
 ) -> None:
     sections = {"split": SPLITS[split]}
     free = run_pipeline(limited(table, None, **sections), tmp_path / "free")
-    first, second, third = (entry.label for entry in free.leaderboard)
+    first, second, third = (entry.label for entry in free.candidates)
     take(**{first: (3.0,)})
     run = run_pipeline(config(table, report={"plots": False}, **sections), tmp_path / "run")
     assert exported(run) == second and run.document["best"] == second
-    assert [entry.label for entry in run.leaderboard] == [second, third, first]
-    assert [entry.is_over_limit for entry in run.leaderboard] == [False, False, True]
+    assert [entry.label for entry in run.candidates] == [second, third, first]
+    assert [entry.is_over_limit for entry in run.candidates] == [False, False, True]
     warning = (
         f"{first} is better by roc_auc, but its p99 of 3 ms for one row exceeds evaluate.max_latency, 2 ms; "
         f"{second} is exported instead"
@@ -238,10 +238,10 @@ def test_a_champion_that_is_too_slow_once_trained_again_gives_way_to_the_next(
 ) -> None:
     sections = {"split": SPLITS[split]}
     free = run_pipeline(limited(table, None, **sections), tmp_path / "free")
-    first, second, third = (entry.label for entry in free.leaderboard)
+    first, second, third = (entry.label for entry in free.candidates)
     measured = take(**{first: (1.0, 3.0), second: (1.5,), third: (5.0,)})
     run = run_pipeline(config(table, **sections), tmp_path / "run")
-    assert exported(run) == second and [entry.label for entry in run.leaderboard] == [second, first, third]
+    assert exported(run) == second and [entry.label for entry in run.candidates] == [second, first, third]
     assert measured[3:] == [first, second]
     trained = [stage["name"] for stage in run.plan() if stage["name"].startswith("refit: train")]
     assert trained == [f"refit: train {first}", f"refit: train {second}"]
@@ -273,5 +273,5 @@ def test_if_none_is_within_the_limit_the_error_has_each_figure_and_nothing_train
     assert not (tmp_path / "run").exists()
     run = run_pipeline(limited(table, "1h"), tmp_path / "run", resume=True)
     notes = {stage["name"]: stage["notes"] for stage in run.plan()}
-    assert all(RESUMED in notes[f"train {entry.label}"] for entry in run.leaderboard)
+    assert all(RESUMED in notes[f"train {entry.label}"] for entry in run.candidates)
     assert RESUMED not in str(notes["latency"])

@@ -30,7 +30,7 @@ config = parse_config({
 })
 with Console() as console:
     run = run_pipeline(config, Path(OUTPUT), [console])
-    console.finished(leaderboard_rows(run.leaderboard), run.document, run.path)
+    console.finished(leaderboard_rows(run.candidates), run.document, run.path)
 """
 FAILING = """\
 from gpupipe.backends.stage import Place

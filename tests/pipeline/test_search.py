@@ -70,7 +70,7 @@ def test_metrics_json_and_a_loaded_run_have_the_search_of_the_exported_model(
     searching: list[int], tmp_path: Path
 ) -> None:
     run = run_pipeline(settings(tmp_path), tmp_path / "run")
-    assert run.leaderboard[0].label == "xgboost" and searching == [192, 240]  # then on all training rows
+    assert run.candidates[0].label == "xgboost" and searching == [192, 240]  # then on all training rows
     document = json.loads((tmp_path / "run" / "metrics.json").read_text())
     assert document["tried"] == {"models": 2, "trials": 2, "features": 0}
     assert list(document["search"]) == ["xgboost"]
@@ -78,7 +78,7 @@ def test_metrics_json_and_a_loaded_run_have_the_search_of_the_exported_model(
     for each in (run, loaded):
         assert each.search is not None and each.search.ended == "searched on 240 rows"
         assert each.tried == TriedCounts(2, trials=2)
-        assert each.leaderboard[1].search is None
+        assert each.candidates[1].search is None
         assert "held-out ROC AUC 0.7000; ended: searched on 240 rows" in each._repr_html_()
     assert loaded.search is not None and loaded.search.tried[1].score is None
     assert loaded.search.tried[0].params == {"max_depth": 2}
@@ -120,7 +120,7 @@ def test_the_report_has_the_entry_of_a_tuned_model(tmp_path: Path) -> None:
     (section,) = re.findall("(?s)<pre>(models:.*?)</pre>", page)
     assert section in (run.path / "tuned.yaml").read_text(encoding="utf-8")
     (entry,) = settings(tmp_path, models=yaml.safe_load(section)["models"]).models
-    (search,) = [each.search for each in run.leaderboard if each.label == "trees"]
+    (search,) = [each.search for each in run.candidates if each.label == "trees"]
     assert search is not None and entry.label == "trees" and entry.tune is None
     assert run.document["tried"] == {"models": 2, "trials": search.n_compared, "features": 0}
 
@@ -142,7 +142,7 @@ def test_candidate_features_are_counted_even_if_none_is_kept(tmp_path: Path) -> 
 
 def test_the_search_is_a_line_below_the_leaderboard(searching: list[int], tmp_path: Path) -> None:
     run, err = run_pipeline(settings(tmp_path), tmp_path / "run"), io.StringIO()
-    Console(err=err).finished(leaderboard_rows(run.leaderboard), run.document, run.path)
+    Console(err=err).finished(leaderboard_rows(run.candidates), run.document, run.path)
     assert "xgboost: 3 trials, 1 pruned; best held-out ROC AUC 0.7000; ended:" in err.getvalue()
 
 

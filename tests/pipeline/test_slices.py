@@ -13,7 +13,6 @@ from sklearn.metrics import accuracy_score, r2_score, roc_auc_score
 
 import gpupipe as gp
 from gpupipe.metrics import SliceColumn
-from gpupipe.metrics.bootstrap import sampling_errors
 from gpupipe.pipeline.data_check import check_data
 from gpupipe.pipeline.slices import MOST_LEVELS, frequent_levels, number_levels
 
@@ -97,16 +96,6 @@ def test_rare_levels_are_pooled_and_counted() -> None:
     assert len(names) == MOST_LEVELS and names[-1] == "21 other levels"
     _, names = frequent_levels(np.arange(40), levels, SliceColumn(column="c"))
     assert names == ["40 levels"]
-
-
-def test_the_error_of_a_mean_is_that_of_the_formula() -> None:
-    y = RANDOM.normal(size=4_000)
-    for most_rows in (4_000, 500):
-        errors = sampling_errors(lambda at: {"mean": y[at].mean()}, {"mean": y.mean()}, y, most_rows, by_class=False)
-        assert np.std(errors["mean"]) == pytest.approx(y.std() / np.sqrt(len(y)), rel=0.25)
-    both = np.repeat([0.0, 1.0], [7, 13])
-    errors = sampling_errors(lambda at: {"share": both[at].mean()}, {"share": 0.65}, both, 20, by_class=True)
-    np.testing.assert_allclose(errors["share"], 0, atol=1e-12)
 
 
 def expected_scores(rows: pd.DataFrame, by: pd.Series, score: Any) -> dict[str, float]:

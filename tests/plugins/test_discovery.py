@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 import gpupipe as gp
+from gpupipe.cli import main
 from gpupipe.config.schema import json_schema
 from gpupipe.doctor.plugins import plugin_findings
 from gpupipe.entry_points import installed_plugins
@@ -93,6 +94,24 @@ def test_the_schema_has_installed_plugins(install: Install) -> None:
     schema = json_schema()
     assert "halve" in schema["properties"]["features"]["items"]["anyOf"][1]["properties"]
     assert "abc" in json.dumps(schema["$defs"]["Source"]["properties"]["format"]["enum"])
+
+
+@pytest.mark.parametrize("source", ["import no_such_library", "raise SystemExit(3)", "Halve = 3"])
+def test_a_broken_plugin_is_named_and_the_schema_has_the_others(
+    install: Install, source: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    install("pkg-a", "1.0", {"gpupipe.ops": {"broken": "pkg_a:Halve"}, "gpupipe.models": {"odd": "pkg a:!"}}, source)
+    install("pkg-b", "2.0", {"gpupipe.ops": {"halve": "pkg_b:Halve"}}, OP)
+    assert main(["schema"]) == 0
+    shown = capsys.readouterr()
+    ops = json.loads(shown.out)["properties"]["features"]["items"]["anyOf"][1]["properties"]
+    assert "halve" in ops and "broken" not in ops and ops.keys() >= set(OPS.builtin_names())
+    warnings = shown.err.splitlines()
+    assert len(warnings) == 2 and all("pkg-a 1.0" in line for line in warnings)
+    path = tmp_path / "a.yaml"
+    path.write_text(CONFIG)
+    assert main(["check", str(path), "--no-data"]) == 0  # with the plug-in that works
+    assert main(["kernels", "--json"]) == 0
 
 
 def test_configurations_without_plugins_do_not_search_for_them(install: Install, tmp_path: Path) -> None:

@@ -93,10 +93,10 @@ def choices(run: Run) -> dict[str, Any]:
     """Return what a run has chosen and learned."""
     manifest = json.loads((run.path / "model" / "manifest.json").read_text())
     learned = {file: manifest["files"][file]["sha256"] for file in FEATURE_FILES}
-    searches = {entry.label: entry.search and without_times(entry.search) for entry in run.leaderboard}
-    validation = {entry.label: entry.validation for entry in run.leaderboard}
+    searches = {entry.label: entry.search and without_times(entry.search) for entry in run.candidates}
+    validation = {entry.label: entry.validation for entry in run.candidates}
     return {
-        "best": run.leaderboard[0].label, "validation": validation, "tried": run.tried, "searches": searches,
+        "best": run.candidates[0].label, "validation": validation, "tried": run.tried, "searches": searches,
         "model": manifest["model"], "decision": manifest["decision"], "lineage": manifest["lineage"], **learned,
     }  # fmt: skip
 

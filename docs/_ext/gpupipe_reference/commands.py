@@ -14,6 +14,9 @@ from gpupipe_reference.schema_text import flow
 
 EXAMPLES = {
     "run": "gpupipe run configs/churn.yaml --set seed=8 --device cpu",
+    "runs": "gpupipe runs --sort roc_auc",
+    "compare": "gpupipe compare runs/churn-… runs/churn-…",
+    "open": "gpupipe open runs/churn-…",
     "predict": 'gpupipe predict runs/churn-… new.csv -o scores.csv --keep "plan,signup_*" --on-error reject',
     "explain": "gpupipe explain runs/churn-… new.csv -o explained.parquet --keep signup_date",
     "drift": "gpupipe drift runs/churn-… new.csv --by day:scored_at --fail-on moderate",
@@ -27,7 +30,7 @@ EXAMPLES = {
     "doctor": "gpupipe doctor",
     "bench": "gpupipe bench configs/churn.yaml",
     "kernels": "gpupipe kernels test",
-    "schema": "gpupipe schema > gpupipe.schema.json",
+    "schema": "gpupipe schema -o gpupipe.schema.json",
 }
 
 

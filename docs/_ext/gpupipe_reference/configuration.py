@@ -225,7 +225,7 @@ def _index_page() -> str:
         "## In an editor",
         "`gpupipe schema` prints the JSON Schema that this reference is generated from. An editor with a YAML language "
         "server completes and explains settings with it:",
-        fence("gpupipe schema > gpupipe.schema.json", "sh"),
+        fence("gpupipe schema -o gpupipe.schema.json", "sh"),
         fence("# yaml-language-server: $schema=gpupipe.schema.json\nsource: {path: customers.csv}", "yaml"),
         toctree,
     )

@@ -17,8 +17,18 @@ PLUGINS: dict[str, tuple[str, ...]] = {
 }
 GROUPS: dict[str, tuple[str, tuple[str, ...]]] = {
     "Runs": (
-        "Train and evaluate models.",
-        ("Pipeline", "run", "Run", "load_run", "Config", "load_config"),
+        "Train, evaluate, list and compare models.",
+        (
+            "Pipeline",
+            "run",
+            "Run",
+            "load_run",
+            "list_runs",
+            "compare_runs",
+            "RunComparison",
+            "Config",
+            "load_config",
+        ),
     ),
     "Models": (
         "Load a trained model and predict.",

@@ -13,7 +13,7 @@ from gpupipe.backends.base import Backend
 from gpupipe.drift.reference import MetricReference
 from gpupipe.drift.report import MetricDrift
 from gpupipe.metrics import METRICS, evaluate, join_scores
-from gpupipe.metrics.bootstrap import FEWEST_ROWS, Z_95, sampling_errors
+from gpupipe.metrics.bootstrap import FEWEST_ROWS, Z_95, class_strata, sampling_errors
 from gpupipe.models import Prediction
 from gpupipe.pipeline.decision import Decision
 from gpupipe.pipeline.goal import Goal
@@ -23,8 +23,6 @@ from gpupipe.table.schema import BOOLEAN_WORDS
 from gpupipe.table.string_columns import as_dictionary
 from gpupipe.tasks import CLASSIFICATION, SUPERVISED
 from gpupipe.typing import Array
-
-MOST_RESAMPLED = 10_000  # rows; the error of a larger sample is derived from theirs
 
 
 @dataclass(frozen=True)
@@ -104,8 +102,8 @@ def compare_metrics(
 ) -> list[MetricDrift]:
     """Return the metrics of the run on labelled rows, in the order of `recorded`.
 
-    The standard error of a metric is that of bootstrap samples, stratified by class, of at most 10,000 rows. That of
-    the recorded metric follows from its number of rows, as both errors are equal without a change.
+    The standard error of a metric is that of bootstrap samples, stratified by class. That of the recorded metric
+    follows from its number of rows, as both errors are equal without a change.
     """
     names = [name for name in dict.fromkeys(each.partition("[")[0] for each in recorded) if _is_known(name, goal)]
     n = len(rows.y)
@@ -113,7 +111,7 @@ def compare_metrics(
         return []
     score = _scorer(rows, names, goal, decision, backend)
     values = score(np.arange(n))
-    errors = sampling_errors(score, values, rows.y, MOST_RESAMPLED, by_class=goal.has_classes)
+    errors = sampling_errors(score, values, class_strata(rows.y, goal.has_classes))
     found = []
     for name, reference in recorded.items():
         if not math.isfinite(values.get(name, math.nan)):

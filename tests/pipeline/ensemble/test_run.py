@@ -40,8 +40,8 @@ def config(table: Path, **sections: Any) -> Config:
 @pytest.mark.parametrize("split", [{"test_size": 0.3}, {"cv": 2, "group": "group"}])
 def test_an_ensemble_is_a_candidate_like_any_other(split: dict[str, Any], table: Path, tmp_path: Path) -> None:
     run = run_pipeline(config(table, split=split), tmp_path / "run")
-    assert {entry.label for entry in run.leaderboard} == {"best", "logistic_regression"}
-    best = next(entry for entry in run.leaderboard if entry.label == "best")
+    assert {entry.label for entry in run.candidates} == {"best", "logistic_regression"}
+    best = next(entry for entry in run.candidates if entry.label == "best")
     assert best.search is not None
     assert [tried.state for tried in best.search.tried] == ["complete"] * 2
     frame = pd.read_csv(table)
@@ -77,7 +77,7 @@ def test_a_stopped_run_resumes_with_the_same_ensemble(
     assert 3 < n_before < 6
     resumed = run_pipeline(config(table, **sections), tmp_path / "run", resume=True)
     assert len(trained) == 6  # each fold once, in one run or the other
-    (one,), (other,) = whole.leaderboard, resumed.leaderboard
+    (one,), (other,) = whole.candidates, resumed.candidates
     assert one.search is not None and other.search is not None
     assert [t.weight for t in one.search.tried] == [t.weight for t in other.search.tried]
     assert one.metrics == other.metrics
@@ -96,7 +96,7 @@ def test_a_resumed_run_with_another_metric_chooses_the_members_again(table: Path
         run_pipeline(config(table), tmp_path / "run", stop_signal=signal)
     evaluate = {"metrics": ["log_loss"]}
     resumed = run_pipeline(config(table, evaluate=evaluate), tmp_path / "run", resume=True)
-    best = next(entry for entry in resumed.leaderboard if entry.label == "best")
+    best = next(entry for entry in resumed.candidates if entry.label == "best")
     assert best.search is not None
     assert best.search.metric == "log_loss"
 

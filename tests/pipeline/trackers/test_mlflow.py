@@ -89,7 +89,7 @@ def test_the_server_has_configuration_metrics_stages_and_data(tracked: Run, serv
     assert stored.params["split.cv"] == "2"
     assert json.loads(stored.params["features.0.impute"])["columns"] == "@numeric"
     assert stored.params["models.logistic_regression.max_iter"] == "200"
-    assert stored.tags["gpupipe/best"] == tracked.leaderboard[0].label
+    assert stored.tags["gpupipe/best"] == tracked.candidates[0].label
     metrics = {name: value for name, value in stored.metrics.items() if name in tracked.metrics}
     assert metrics == pytest.approx(tracked.metrics)
     stages = {stage.name.replace(": ", "/"): stage for stage in tracked.timeline.stages}
@@ -104,7 +104,7 @@ def test_the_server_has_configuration_metrics_stages_and_data(tracked: Run, serv
 
 def test_folds_and_trials_are_nested_runs(tracked: Run, server: MlflowServer) -> None:
     runs = server.runs("folds")
-    for entry in tracked.leaderboard:
+    for entry in tracked.candidates:
         candidate = runs[entry.label]
         assert (candidate.parent, candidate.status) == (runs["churn"].id, "FINISHED")
         folds = [runs[f"{entry.label}: fold {i} of 2"] for i in (1, 2)]
@@ -121,7 +121,7 @@ def test_folds_and_trials_are_nested_runs(tracked: Run, server: MlflowServer) ->
     assert sorted(trials) == sorted([*of_folds, *again])
     for name in of_folds:
         assert trials[name].parent == runs[name.rpartition(": ")[0]].id
-    search = next(entry.search for entry in tracked.leaderboard if entry.label == label)
+    search = next(entry.search for entry in tracked.candidates if entry.label == label)
     last = again or of_folds[2:]  # the search of the exported model, or that of the last fold
     assert search is not None
     assert [float(trials[name].params["C"]) for name in sorted(last)] == [each.params["C"] for each in search.tried]
