@@ -16,7 +16,7 @@ OPTIONS = (
     (re.compile(r"--nproc\b"), lambda m: "n_processes"),
 )
 
-_COLLECTION = re.compile(r"(- )?\b([a-z_]\w*): (?=[{\[])")
+_COLLECTION = re.compile(r"(- )?\b(?:source\.)?([a-z_]\w*): (?=[{\[])")
 _SCALAR = re.compile(
     r"\b(source\.)?(fallback|strategy|cardinality|format|cache|unit|value|stratify|calibrate|prefix|as): ([\w.-]*\w)"
 )

@@ -15,13 +15,13 @@ from gpupipe.config.error_text import describe_python_value
 from gpupipe.config.resolved_yaml import summary_yaml
 from gpupipe.errors import ConfigError
 from gpupipe.pipeline.arguments import (
+    WarningListener,
     name_columns,
     python_errors,
     read_size,
     require_count,
     require_place,
     source_section,
-    warn_of_lost_rows,
     with_client,
     with_data,
     with_device,
@@ -265,7 +265,8 @@ class Pipeline(FeatureAccess):
         output : str or Path, optional
             The run directory to write. Default: a new one in the ``output`` folder of the configuration (``runs/``).
         quiet : bool, optional
-            Show no progress. Default: progress is shown in interactive sessions (notebooks and Python's prompt).
+            Show no progress; warnings are then issued. Default: progress, with the warnings, is shown in interactive
+            sessions (notebooks and Python's prompt).
         data : frame, dict of sequences, str, Path or list of paths, optional
             Rows to train on instead of the configuration's source. All other settings apply to them.
         tables : dict of str to the same, optional
@@ -285,6 +286,11 @@ class Pipeline(FeatureAccess):
         GpupipeError
             A subclass for each reason, see `gpupipe.errors`. No run directory is written.
 
+        Warns
+        -----
+        RunWarning
+            About dropped rows and columns, texts read as other values, settings without effect; see `Run.notes`.
+
         Examples
         --------
         >>> import gpupipe as gp
@@ -302,10 +308,11 @@ class Pipeline(FeatureAccess):
             require_place("output", output)
         require_count("n_processes", n_processes)
         config = with_client(with_data(self.config, data, tables))
-        with python_errors(config), Console(quiet=not is_interactive() if quiet is None else quiet) as console:
+        is_quiet = not is_interactive() if quiet is None else quiet
+        with python_errors(config), Console(quiet=is_quiet) as console:
             where = None if output is None else Path(output)
-            done = run_pipeline(config, where, [console], resume=resume, n_processes=n_processes)
-            warn_of_lost_rows(done.timeline, config)
+            listeners = [console, *([WarningListener(config)] if is_quiet else [])]  # the display shows warnings
+            done = run_pipeline(config, where, listeners, resume=resume, n_processes=n_processes)
             console.finished(leaderboard_rows(done.leaderboard), done.document, done.shown_path)
         return done
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, TypeVar, get_args
@@ -22,8 +21,9 @@ from gpupipe.io.frame_field import in_memory_table, is_in_memory
 from gpupipe.io.origin_settings import ORIGIN_OF, ORIGINS
 from gpupipe.io.settings import Source, TableSource
 from gpupipe.names import SELECTORS, unmatched
-from gpupipe.pipeline.timeline import Timeline
+from gpupipe.pipeline.timeline import Note, Stage
 from gpupipe.units import parse_size
+from gpupipe.user_warnings import warn_user
 
 Table = TypeVar("Table", bound=TableSource)
 
@@ -215,13 +215,34 @@ def read_size(name: str, value: object) -> int:
     return found
 
 
-def warn_of_lost_rows(timeline: Timeline, config: Config) -> None:
-    """Warn that rows were dropped because their target means a missing value, which ``quiet`` must not hide."""
-    from gpupipe.pipeline.target import MISSING_FIX
+class WarningListener:
+    """Listener that issues each warning of a run once, as a `RunWarning` at the line of the user.
 
-    for note in timeline.all_notes("warning"):
-        if MISSING_FIX in note.text:
-            warnings.warn(in_python(note.text, config), stacklevel=3)
+    Parameters
+    ----------
+    config : Config
+        Its notation, YAML or Python, is that of the advice.
+    """
+
+    def __init__(self, config: Config) -> None:
+        self._config, self._issued = config, set[str]()
+
+    def started(self, stage: Stage) -> None:
+        """Do nothing."""
+
+    def noted(self, note: Note) -> None:
+        """Issue a warning; infos are only in `gpupipe.Run.notes`."""
+        if note.level != "info":
+            self.warn(note.text)
+
+    def ended(self, stage: Stage) -> None:
+        """Do nothing."""
+
+    def warn(self, text: str) -> None:
+        """Issue a warning, unless an earlier fold or view had the same."""
+        if text not in self._issued:
+            self._issued.add(text)
+            warn_user(in_python(text, self._config))
 
 
 def in_python(advice: str, config: Config | None = None) -> str:

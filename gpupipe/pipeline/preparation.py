@@ -34,7 +34,6 @@ from gpupipe.pipeline.timeline import Timeline
 from gpupipe.pipeline.training import require_joint
 from gpupipe.splits import Fold, RareClassError, Split, check_classes, check_splits, make_splits
 from gpupipe.table.blocks import EncodedTable
-from gpupipe.table.key_matches import WarningNote
 from gpupipe.table.schema import FIRST_LEVEL
 from gpupipe.table.time_formats import declare_texts
 from gpupipe.typing import Array
@@ -92,10 +91,8 @@ class JobBuilder:
                 else read_on_workers(config, readers, backend, self.files)
             )
             stage.rows = found.table.n_rows
-            for note in found.notes:
-                stage.note(note, "warning" if isinstance(note, WarningNote) else "info")
-            for warning in found.rules.warnings:
-                stage.note(warning, "warning")
+            for text, level in found.leveled_notes(config):
+                stage.note(text, level)
             self._targets = self._read_targets()
             models, source = [entry.params for entry in config.models], config.source
             self._goal = find_goal(self._targets, source.positives, models, source.quantile_levels, source.task)
@@ -152,7 +149,7 @@ class JobBuilder:
             text = count_noun(dropped, "row", f"{without} was dropped", f"{without} were dropped")
             if reasons := [f"{own.column.name}: {'; '.join(own.reasons)}" for own in targets if own.reasons]:
                 text = f"{text} ({'; '.join(reasons)}); {MISSING_FIX}"
-            timeline.note(text, "warning" if reasons else "info")
+            timeline.note(text, "warning")
         _require_column("source.weight", config.source.weight, known, config)
         n_known = known.n_rows
         known, row_ids, weights = weighted_rows(config, known, row_ids, table.n_rows, backend, self.files)

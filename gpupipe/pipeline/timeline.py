@@ -14,7 +14,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Literal, Protocol, runtime_checkable
 
@@ -36,11 +36,22 @@ Level = Literal["info", "warning", "error"]
 
 @dataclass(frozen=True)
 class Note:
-    """Note of a run; `stage` is the name of its stage, "" for a note that belongs to no stage."""
+    """Note of a run.
+
+    Attributes
+    ----------
+    text : str
+    level : {"info", "warning", "error"}
+    stage : str
+        Name of its stage, "" for a note that belongs to none.
+    """
 
     text: str
     level: Level = "info"
     stage: str = ""
+
+    def __str__(self) -> str:
+        return self.text
 
 
 @dataclass(eq=False, repr=False)
@@ -365,7 +376,7 @@ class Timeline:
 
     def to_json(self) -> dict[str, Any]:
         """Return the contents of timeline.json: start (UTC), seconds up to now, imports, stages, used limits, tracked
-        runs and the samples of the hardware counters.
+        runs, the samples of the hardware counters, and all notes.
         """
         return {
             "started": self._began.isoformat(timespec="milliseconds"),
@@ -375,4 +386,5 @@ class Timeline:
             "limits": self.limits(),
             "tracked": self.tracked(),
             "samples": None if self.samples is None else self.samples.to_json(),
+            "notes": [asdict(note) for note in self.all_notes()],
         }

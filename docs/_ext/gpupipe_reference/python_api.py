@@ -31,6 +31,7 @@ GROUPS: dict[str, tuple[str, tuple[str, ...]]] = {
             "Explanation",
             "DriftReport",
             "PredictionWarning",
+            "RunWarning",
         ),
     ),
     "Validation": ("Split rows over time for scikit-learn.", ("GroupTimeSplit",)),
