@@ -353,6 +353,14 @@ class Timeline:
         for listener in self.listeners:
             listener.noted(note)
 
+    def warn(self, text: str) -> None:
+        """Add a warning to the innermost open stage, whose name is put before the text."""
+        if self._open:
+            stage = self._open[-1]
+            stage.note(f"{stage.name.rpartition(': ')[2]}: {text}", "warning")
+        else:
+            self.note(text, "warning")
+
     def all_notes(self, *levels: Level) -> list[Note]:
         """Return the notes of the run and its stages, filtered by `levels` if any are given."""
         notes = self.notes + [note for stage in self.stages for note in stage.notes]

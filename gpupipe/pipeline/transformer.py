@@ -33,6 +33,7 @@ from gpupipe.io.arrow_types import plain_categories
 from gpupipe.io.dask_table import DaskTable
 from gpupipe.io.in_memory import type_name
 from gpupipe.names import is_unnamed
+from gpupipe.pipeline.arguments import python_notation
 from gpupipe.pipeline.target import SingleTask, TargetColumn, all_known, infer_goal, target_values
 from gpupipe.pipeline.training import feature_target
 from gpupipe.table.blocks import EncodedTable
@@ -144,7 +145,7 @@ class FeatureProgram(TransformerMixin, BaseEstimator):  # type: ignore[misc]  # 
             As in scikit-learn's estimators: if an array is not 2-D, `y` or the weights have another length, `y` has
             missing values, a weight is negative or not finite, or all weights are 0.
         """
-        with self._workers(X) as workers:
+        with python_notation(), self._workers(X) as workers:
             self._fit(X, y, sample_weight, workers)
             self._drop_folds(X)
         return self
@@ -158,7 +159,8 @@ class FeatureProgram(TransformerMixin, BaseEstimator):  # type: ignore[misc]  # 
         """
         if is_dask_frame(X):
             return self._fit_transform_collection(X, y, sample_weight)
-        table, backend, is_used = self._fit(X, y, sample_weight, None)
+        with python_notation():
+            table, backend, is_used = self._fit(X, y, sample_weight, None)
         training = self._handed(self.fitted_.transform_training(table, backend), backend)
         if is_used is None:
             return training
@@ -255,7 +257,7 @@ class FeatureProgram(TransformerMixin, BaseEstimator):  # type: ignore[misc]  # 
         """Fit the ops to a Dask DataFrame, and return its cross-fitted matrix as a Dask array."""
         from gpupipe.pipeline.dask_features import matrix_array
 
-        with self._workers(X) as workers:
+        with python_notation(), self._workers(X) as workers:
             table, backend, is_used = self._fit(X, y, sample_weight, workers)
             try:
                 if is_used is not None:
