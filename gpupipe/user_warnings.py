@@ -11,9 +11,8 @@ _PASSED_OVER = ("gpupipe", "sklearn")  # packages whose frames are between the u
 class RunWarning(UserWarning):
     """Warning about the data, features or settings of a run: dropped rows and columns, texts read as other values.
 
-    `Pipeline.run`, `Pipeline.features`, `Pipeline.tensors` and `FeatureProgram.fit` issue each one once, at the line
-    that called them. A run shows its warnings either in its display or as `RunWarning`; `Run.notes` has them in both
-    cases.
+    Each is issued once, at the line that called gpupipe. A run shows its warnings in its display or as `RunWarning`;
+    `Run.notes` has them in both cases.
 
     Examples
     --------

@@ -22,12 +22,13 @@ def convergence_noted(model: ModelSettings, params: Mapping[str, Any]) -> Iterat
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", ConvergenceWarning)
         yield notes
-    if any(issubclass(warning.category, ConvergenceWarning) for warning in caught):
-        steps = f" in {count_noun(params['max_iter'], 'iteration')}" if params.get("max_iter") else ""
-        notes.append(WarningNote(f"{_name(model)} did not converge{steps}: raise max_iter, or scale or drop features"))
     for warning in caught:
         if not issubclass(warning.category, ConvergenceWarning):
             warnings.warn_explicit(warning.message, warning.category, warning.filename, warning.lineno)
+        elif not notes:
+            steps = f" in {count_noun(params['max_iter'], 'iteration')}" if params.get("max_iter") else ""
+            what = f"{_name(model)} did not converge{steps}: raise max_iter, or scale or drop features"
+            notes.append(WarningNote(what))
 
 
 def _name(model: ModelSettings) -> str:

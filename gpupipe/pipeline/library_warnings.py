@@ -13,8 +13,6 @@ import gpupipe
 from gpupipe.pipeline.timeline import Timeline
 from gpupipe.user_warnings import PredictionWarning, RunWarning
 
-PACKAGES = ("site-packages", "dist-packages")
-NAMES = {"sklearn": "scikit-learn", "numpy": "NumPy", "xgboost": "XGBoost", "lightgbm": "LightGBM", "scipy": "SciPy"}
 MOST_CHARACTERS = 300
 _OWN = str(Path(gpupipe.__file__).parent)
 # Of XGBoost: [12:00:00] WARNING: /src/learner.cc:740: text
@@ -47,17 +45,13 @@ def note_library_warnings(timeline: Timeline) -> Iterator[None]:
 
 
 def library_of(filename: str) -> str:
-    """Return the name of the library of a source file, ``""`` for files that are not in an installed package.
+    """Return the package of a source file, ``""`` for files that are not in an installed package.
 
     >>> library_of("/opt/lib/python3.12/site-packages/sklearn/utils/validation.py"), library_of("/home/me/hook.py")
-    ('scikit-learn', '')
+    ('sklearn', '')
     """
-    parts = Path(filename).parts
-    for folder in PACKAGES:
-        if folder in parts[:-1]:
-            name = parts[parts.index(folder) + 1].removesuffix(".py")
-            return NAMES.get(name, name)
-    return "gpupipe" if filename.startswith(_OWN) else ""
+    found = re.search(r"[/\\](?:site|dist)-packages[/\\](\w+)", filename)
+    return found[1] if found else "gpupipe" if filename.startswith(_OWN) else ""
 
 
 def plain_text(message: str) -> str:

@@ -88,7 +88,7 @@ def require_column(where: str, name: str | None, table: EncodedTable, config: Co
 def _codes(table: EncodedTable, column: str, backend: Backend) -> Array:
     if table.schema[column].kind == "text":
         what, fix = (
-            f"{column!r} is free text: most rows have a value of their own",
+            f"{column!r} is free text: most rows differ in it",
             f"schema: {{{column}: categorical}}",
         )
         raise SchemaError(what, where="split.group", fix=f"declare it: {fix}", names=[column])

@@ -87,7 +87,7 @@ class TargetColumn:
 
     @property
     def fix(self) -> str:
-        """What to do about the values that are missing for `reasons`."""
+        """Advice on the values that are missing for `reasons`."""
         fixes = [UNBOUNDED_FIX if reason == UNBOUNDED else WORD_FIX for reason in self.reasons]
         return "; ".join(dict.fromkeys(fixes))
 

@@ -285,7 +285,7 @@ def test_a_number_is_short_for_a_split(given: Any, expected: dict[str, Any], tmp
 
 
 @pytest.mark.parametrize("given", [0, 1, 1.5, -3, True])
-def test_a_number_that_is_no_split_is_refused(given: Any) -> None:
+def test_other_numbers_are_refused_as_a_split(given: Any) -> None:
     with pytest.raises(ConfigError, match="split"):
         pipeline(split=given)
 

@@ -33,8 +33,8 @@ def test_a_warning_of_a_library_is_one_note_with_its_stage() -> None:
         warn_from(LIBRARY_FILE, "afterwards", RuntimeWarning)
     notes = [(note.stage, note.text, note.level) for note in timeline.all_notes()]
     assert notes == [
-        ("", "afterwards (scikit-learn)", "warning"),
-        ("fold 1: train knn", "train knn: odd values. (scikit-learn)", "warning"),
+        ("", "afterwards (sklearn)", "warning"),
+        ("fold 1: train knn", "train knn: odd values. (sklearn)", "warning"),
     ]
 
 

@@ -1,4 +1,4 @@
-"""A script and a notebook as a newcomer writes them: everything that is dropped or converted is told, once."""
+"""A script and a notebook as a newcomer writes them: each thing that is dropped or converted is one warning."""
 
 from __future__ import annotations
 
@@ -123,7 +123,7 @@ def issued(frame: Any, **settings: Any) -> list[str]:
     return [str(warning.message) for warning in caught]
 
 
-def test_what_a_frame_loses_is_told_by_features_too() -> None:
+def test_features_warns_of_each_thing_that_a_frame_loses() -> None:
     frame = visits().assign(tags=[["a"]] * N_ROWS, reply=["N/A" if i % 9 == 0 else f"{i % 3}" for i in range(N_ROWS)])
     frame.insert(0, "Unnamed: 0", range(N_ROWS))
     found = issued(frame, target="paid")
@@ -162,7 +162,7 @@ def test_texts_that_are_stated_to_be_texts_stay_texts(
     assert not any(pattern in text for text in issued(frame, target="paid", **settings))
 
 
-def test_a_format_of_times_that_is_inferred_is_told() -> None:
+def test_a_format_of_times_that_is_inferred_is_a_warning() -> None:
     frame = visits()[["amount", "until", "paid"]].dropna()
     (text,) = issued(frame, target="paid", schema={"until": "datetime"})
     assert text.startswith("column 'until': its texts are read as times in the format '%d.%m.%Y %H:%M', the only one")

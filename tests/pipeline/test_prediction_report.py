@@ -151,7 +151,7 @@ def test_levels_that_some_rows_have_warn_once_if_training_does_not_lead_to_expec
 def test_unseen_levels_are_surprising_by_a_bound_of_the_binomial_distribution(share: float, n_rows: int) -> None:
     for n_unseen in range(1, n_rows + 1):
         column = ColumnReport("c", "categorical", 0, n_unseen, unseen_share=share)
-        exact = binom.sf(n_unseen - 1, n_rows, share)  # SciPy's probability of so many or more
+        exact = binom.sf(n_unseen - 1, n_rows, share)  # the probability of this number or more, by SciPy
         if column.has_surprising_levels(n_rows):
             assert exact < UNLIKELY
         else:
