@@ -38,13 +38,14 @@ _HOMES = {
     "LimitError": "gpupipe.errors",
     "Model": "gpupipe.pipeline.model.model",
     "Pipeline": "gpupipe.pipeline.api",
-    "PredictionWarning": "gpupipe.errors",
+    "PredictionWarning": "gpupipe.user_warnings",
     "QualityError": "gpupipe.errors",
     "QuoteError": "gpupipe.errors",
     "RowError": "gpupipe.errors",
     "RowSizeError": "gpupipe.errors",
     "Run": "gpupipe.pipeline.result",
     "RunComparison": "gpupipe.pipeline.comparison.comparison",
+    "RunWarning": "gpupipe.user_warnings",
     "SchemaError": "gpupipe.errors",
     "Scorer": "gpupipe.pipeline.scorer.scorer",
     "StoppedError": "gpupipe.errors",
@@ -77,7 +78,6 @@ if TYPE_CHECKING:  # the same names again: type checkers do not run `__getattr__
     from gpupipe.errors import FieldCountError as FieldCountError
     from gpupipe.errors import GpupipeError as GpupipeError
     from gpupipe.errors import LimitError as LimitError
-    from gpupipe.errors import PredictionWarning as PredictionWarning
     from gpupipe.errors import QualityError as QualityError
     from gpupipe.errors import QuoteError as QuoteError
     from gpupipe.errors import RowError as RowError
@@ -105,6 +105,8 @@ if TYPE_CHECKING:  # the same names again: type checkers do not run `__getattr__
     from gpupipe.tensors.exchange import to_jax as to_jax
     from gpupipe.tensors.exchange import to_tensorflow as to_tensorflow
     from gpupipe.tensors.exchange import to_torch as to_torch
+    from gpupipe.user_warnings import PredictionWarning as PredictionWarning
+    from gpupipe.user_warnings import RunWarning as RunWarning
     from gpupipe_kernels.user.kernel import kernel as kernel
 else:  # type checkers understand only a literal `__all__`
     __all__ = [*_HOMES, "__version__"]

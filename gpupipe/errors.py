@@ -353,20 +353,6 @@ class StoppedError(GpupipeError):
         super().__init__(what, where=where, fix=fix)
 
 
-class PredictionWarning(UserWarning):
-    """Warning that an input column has nothing in common with the training data: every level unseen, every row null.
-
-    Examples
-    --------
-    Turn the warning into an error:
-
-    >>> import warnings
-    >>> import gpupipe as gp
-    >>> with warnings.catch_warnings():
-    ...     warnings.simplefilter("error", gp.PredictionWarning)
-    """
-
-
 def did_you_mean(name: str, known: Iterable[str]) -> str:
     """Return ``"did you mean 'x'?"`` for the closest known name, or how one differs that looks the same, or ``""``."""
     import difflib

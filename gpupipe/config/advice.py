@@ -20,7 +20,7 @@ OPTIONS = (
     ),
 )
 
-_COLLECTION = re.compile(r"(- )?\b([a-z_]\w*): (?=[{\[])")
+_COLLECTION = re.compile(r"(- )?\b(?:source\.)?([a-z_]\w*): (?=[{\[])")
 _SCALAR = re.compile(
     r"\b(source\.)?(fallback|strategy|cardinality|format|cache|unit|value|stratify|calibrate|prefix|as): ([\w.-]*\w)"
 )

@@ -41,6 +41,10 @@ def json_schema(broken: list[ConfigError] | None = None) -> JsonSchema:
     del definitions[ModelSettings.__name__]  # the base class, replaced by the models
     config["properties"]["features"]["items"] = _op_item(ops)
     _offer_a_single_model(config)
+    share = {"type": "number", "exclusiveMinimum": 0, "exclusiveMaximum": 1, "description": "The share to test on."}
+    folds = {"type": "integer", "minimum": 2, "description": "The number of folds of a cross-validation."}
+    split = config["properties"]["split"]
+    config["properties"]["split"] = {"anyOf": [split, share, folds], "description": split["description"]}
     for reference in ops.values():
         _keep_summary(definitions[reference["$ref"].rpartition("/")[2]])
     config["properties"]["name"].pop("default", None)  # the default is the file's name

@@ -1,6 +1,7 @@
 """Expansion of short forms to ``{standardize: {columns: [...]}}`` for ops and ``{name:, params:}`` for models.
 
-``xgboost: library`` is short for ``xgboost: {defaults: library}``. The expansion works on the document with locations,
+``xgboost: library`` is short for ``xgboost: {defaults: library}``, ``split: 0.2`` for ``split: {test_size: 0.2}`` and
+``split: 5`` for ``split: {cv: 5}``. The expansion works on the document with locations,
 so that messages quote the file as written.
 """
 
@@ -15,13 +16,16 @@ from gpupipe.models import MODELS
 
 
 def expand(root: Node, problems: list[Problem]) -> None:
-    """Expand the features and models of the document `root` in place; values of another form are left unchanged."""
+    """Expand features, models and split of the document `root` in place; values of another form are left unchanged."""
     sections = root.value
     assert isinstance(sections, dict)
     features = sections.get("features")
     if features is not None and isinstance(features.value, list):
         for item in features.value:
             expand_op(item)
+    split = sections.get("split")
+    if split is not None and isinstance(split.value, int | float) and not isinstance(split.value, bool):
+        split.value, split.written = {"test_size" if split.value < 1 else "cv": replace(split)}, None
     _model_to_models(sections, problems)
     if "models" in sections:
         items = _as_list(sections["models"])

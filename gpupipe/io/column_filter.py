@@ -45,6 +45,8 @@ class ColumnFilter:
         self._kept = None if self.keep is None else NamePatterns(self.keep)
         self._dropped = NamePatterns(self.drop)
         self._named = frozenset([*(self.keep or ()), *self.to_filter, *self.always, *source.declarations()])
+        # Keys are read whether or not `columns` lists them with those that the join adds.
+        self.keys = source.on.right if isinstance(source, JoinedTable) and not self.explicit else ()
         keys = (*source.on.right, source.time) if isinstance(source, JoinedTable) else ()
         self._stated = self._named.union(source.declared, keys)
 
@@ -61,7 +63,7 @@ class ColumnFilter:
 
     def is_wanted(self, name: str) -> bool:
         """Return True if the column is part of the result; a column that only the row filter uses is not."""
-        if name in self.always or name in self.checked:
+        if name in self.always or name in self.checked or name in self.keys:
             return True
         if self.is_ignored(name):
             return False

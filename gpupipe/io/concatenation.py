@@ -84,7 +84,7 @@ def _common_type(
         stated = column.kind if pa.types.is_null(stated) else stated
     if lacking:
         more = f" and {len(lacking) - SHOWN} more" if len(lacking) > SHOWN else ""
-        notes.add(f"column {name!r} is missing from {', '.join(lacking[:SHOWN])}{more}; read as null", name)
+        notes.warn(f"column {name!r} is missing from {', '.join(lacking[:SHOWN])}{more}; read as null", name)
     kinds = [kind for kind in first if not pa.types.is_null(kind)]
     if not kinds:
         return stated

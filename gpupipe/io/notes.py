@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from gpupipe.io.formats.csv.stray_values import TextProfile
+from gpupipe.names import count_noun
+from gpupipe.user_warnings import WarningNote
 
 SHOWN = 5
 READ_AS_MISSING = " read as missing"
@@ -35,6 +37,10 @@ class Notes:
     def add(self, text: str, column: str = "") -> None:
         """Add a text, optionally about a column; the same text is kept once."""
         self.columns[text] = column
+
+    def warn(self, text: str, column: str = "") -> None:
+        """Add a text that a run shows as a warning."""
+        self.add(WarningNote(text), column)
 
     def add_missing(self, column: str, texts: Iterable[str]) -> None:
         """Add strings of a column that were read as missing."""
@@ -81,18 +87,18 @@ class Notes:
         if not self.n_skipped:
             return ""
         by_file = ", ".join(f"{path}: {n}" for path, n in list(self.skipped.items())[:SHOWN])
-        rows = "row" if self.n_skipped == 1 else "rows"
-        return f"skipped {self.n_skipped} {rows} with a wrong number of fields ({by_file})"
+        rows = count_noun(self.n_skipped, "row")
+        return WarningNote(f"skipped {rows} with a wrong number of fields ({by_file})")
 
     def _texts(self) -> Iterator[tuple[str, str]]:
         """Yield each note and its column, ``""`` for none."""
         yield from self.columns.items()
         for column, profile in self.profiles.items():
             if text := profile.describe(column):
-                yield text, column
+                yield WarningNote(text), column
         for column, texts in self.missing.items():
             if any(texts):  # empty strings are expected to be missing: no note
-                yield f"column {column!r}: {shown_texts(texts)}{READ_AS_MISSING}", column
+                yield WarningNote(f"column {column!r}: {shown_texts(texts)}{READ_AS_MISSING}"), column
         if line := self.skipped_line():
             yield line, ""
 

@@ -59,7 +59,7 @@ def pick_names(names: Sequence[str], file: SourceFile, wanted: ColumnFilter, not
     picked = wanted.pick(names)
     for name in filter(wanted.is_ignored, names):
         fix = "declare its kind in schema or rename it" if name.strip() else "rename it"
-        notes.add(f"column {name!r} is ignored: it has no name, like a row index; to use it, {fix}", name)
+        notes.warn(f"column {name!r} is ignored: it has no name, like a row index; to use it, {fix}", name)
     if blank := [name for name in picked if not name.strip() and not wanted.everything]:
         what = f"column {blank[0]!r} has no name, so it cannot be used"
         raise SchemaError(what, where=file.label, fix="rename it in the table, or remove it from the configuration")
@@ -105,7 +105,7 @@ def drop_column(name: str, content: str, file: SourceFile, wanted: ColumnFilter,
             fix="convert it to plain columns in a prepare hook, or remove it from columns, target and where",
             names=[name],
         )
-    notes.add(f"column {name!r} is dropped: {content} are not supported", name)
+    notes.warn(f"column {name!r} is dropped: {content} are not supported", name)
 
 
 def plain_table(table: pa.Table, file: SourceFile, wanted: ColumnFilter, notes: Notes) -> pa.Table:
@@ -134,7 +134,7 @@ def plain_table(table: pa.Table, file: SourceFile, wanted: ColumnFilter, notes: 
         unbounded = UNBOUNDED if name in wanted.always and has_unbounded(plain) else ""
         for finding in (change, unbounded, _finding(plain) if file.format in TEXT_FORMATS else ""):
             if finding:
-                notes.add(f"column {name!r} has {finding}", name)
+                notes.warn(f"column {name!r} has {finding}", name)
         columns[name] = plain
     _require_some(list(columns), file)
     plain = pa.table(columns)

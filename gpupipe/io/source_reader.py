@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 import pyarrow as pa
 
 from gpupipe.errors import DataError
-from gpupipe.io.arrow_types import is_bytes
+from gpupipe.io.arrow_types import is_bytes, stated_categories
 from gpupipe.io.chunks.chunk import SourceChunk
 from gpupipe.io.chunks.chunk_reader import read_chunk, select_source_columns
 from gpupipe.io.chunks.scan import NoRowsError, scan_source
@@ -26,6 +26,7 @@ from gpupipe.io.notes import Notes
 from gpupipe.io.plain_tables import clean_table
 from gpupipe.io.row_steps import apply_steps
 from gpupipe.io.settings import TableSource
+from gpupipe.table.time_columns import iso_times, read_as_times
 
 
 @dataclass(frozen=True)
@@ -103,6 +104,8 @@ def read_arrow(
         empty = apply_steps(pa.table({name: pa.chunked_array([], TEXT) for name in names}), source)
         empty = empty.select(list(filter(wanted.is_wanted, empty.column_names)))
         return LoadedTable(empty, files, notes, tuple(names))
+    if source.frame is not None and not source.prepare:
+        table = _with_times(table, source, wanted, notes)
     if source.prepare:
         table = run_hook(table, source.prepare)
         wanted.everything = False  # the hook got all columns; now select those of the source
@@ -122,6 +125,24 @@ def plain_arrow(table: pa.Table, strip: bool = True) -> pa.Table:
     binary = {field.name: ColumnSettings(kind="text") for field in table.schema if is_bytes(field.type)}
     source = TableSource(frame="the table in memory", declared=binary)  # declared: long values are read too
     return clean_table(table, SourceFile(source.label, 0, 0, MEMORY), ColumnFilter(source), Notes(), strip)
+
+
+def _with_times(table: pa.Table, source: TableSource, wanted: ColumnFilter, notes: Notes) -> pa.Table:
+    """Return a table in memory with the texts that are ISO 8601 times as times, as CSV files are read, with a warning.
+
+    Keys keep their texts, which are compared with those of other tables, and so do targets and categories of a frame.
+    """
+    assert source.frame is not None
+    kinds = {field.name: field.type for field in source.frame.table.schema}
+    stated = stated_categories(source.frame.table.schema)
+    for i, (name, column) in enumerate(zip(table.column_names, table.columns, strict=True)):
+        is_plain = name not in stated and not pa.types.is_dictionary(kinds[name]) and column.type == TEXT
+        if name in source.declared or name in source.keys or name in wanted.always or not is_plain:
+            continue
+        if (times := iso_times(column)) is not None:
+            notes.warn(read_as_times(name), name)
+            table = table.set_column(i, name, times)
+    return table
 
 
 def _read_rows(files: Sequence[SourceFile], source: TableSource, wanted: ColumnFilter, notes: Notes) -> pa.Table:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -15,6 +14,7 @@ from gpupipe.errors import ConfigError, DataError
 from gpupipe.models import device_training
 from gpupipe.models.base import MODELS, ModelSettings
 from gpupipe.models.context import FitContext, ValidationRows
+from gpupipe.models.convergence import convergence_noted
 from gpupipe.models.custom_estimator import CustomEstimator
 from gpupipe.models.early_stopping import NONE_HELD_OUT, describe_rounds, draw_validation_rows, gapless_codes
 from gpupipe.models.fitted.base import FittedModel
@@ -255,28 +255,11 @@ def _fit_on_host(
     X = model.matrix(rows.X, params)
     if context.validation is not None:
         context = replace(context, validation=replace(context.validation, X=model.matrix(context.validation.X, params)))
-    with _convergence_noted() as notes:
+    with convergence_noted(model, params) as notes:
         estimator = _train(model, model.build(context, params), X, rows.y, rows.weights, context, threads)
     kind = KINDS.get(model.estimator_name(context.task), FittedSklearn)
     fitted = kind.of(estimator, context.task, tuple(context.feature_names), context.n_classes, rows.classes)
     return with_notes(fitted, *filter(None, [*notes, model.thread_note(threads)])), estimator
-
-
-@contextmanager
-def _convergence_noted() -> Iterator[list[str]]:
-    """Collect scikit-learn's convergence warnings instead of printing them."""
-    from sklearn.exceptions import ConvergenceWarning
-
-    notes: list[str] = []
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always", ConvergenceWarning)
-        yield notes
-    for warning in caught:
-        if issubclass(warning.category, ConvergenceWarning):
-            notes.append(" ".join(str(warning.message).split("\n\n")[0].split()))
-        else:
-            warnings.warn_explicit(warning.message, warning.category, warning.filename, warning.lineno)
-    notes[:] = dict.fromkeys(notes)
 
 
 def _fit_on_device(

@@ -15,18 +15,21 @@ from gpupipe.config.error_text import describe_python_value
 from gpupipe.config.resolved_yaml import summary_yaml
 from gpupipe.errors import ConfigError
 from gpupipe.pipeline.arguments import (
+    WarningListener,
     name_columns,
+    name_split_columns,
+    place_values,
     python_errors,
     read_size,
     require_count,
     require_place,
     source_section,
-    warn_of_lost_rows,
     with_client,
     with_data,
     with_device,
 )
 from gpupipe.pipeline.display.console import Console, is_interactive
+from gpupipe.pipeline.display.text import describe_pipeline
 from gpupipe.pipeline.feature_access import FeatureAccess
 from gpupipe.pipeline.leaderboard import leaderboard_rows
 from gpupipe.pipeline.result import Run
@@ -56,16 +59,17 @@ class Pipeline(FeatureAccess):
         file, folder, glob or URL. A dict: a ``source`` section with reader options, such as
         ``{"path": "customers.csv", "csv": {"delimiter": ";"}}``. A `Config`: a whole configuration, without
         further arguments.
-    target : str or list of str, optional
-        The column to predict, or columns to predict together. Omit it for clustering and embeddings.
+    target : str, list of str, Series or array, optional
+        The column to predict, or columns to predict together; or its values, one for each row of a frame. Omit it for
+        clustering and embeddings.
     positive : label or list of labels, optional
         Values of the target that are the positive class.
     task : {"quantile", "ranking"}, optional
         Predict quantiles of a numeric target, or the order of the rows of each group by it.
     quantiles : list of float, optional
         Their levels, ascending, in (0, 1). Default: 0.1, 0.5 and 0.9.
-    weight : str, optional
-        Column with the weight of each row.
+    weight : str, Series or array, optional
+        Column with the weight of each row, or its values.
     columns, drop : str or list of str, optional
         Columns to keep, or to drop: names and globs; `drop` also takes selectors such as ``@text``.
     where : str, optional
@@ -76,8 +80,10 @@ class Pipeline(FeatureAccess):
         Further tables by name: ``{"orders": {"path": frame_or_path, "on": "customer", "cardinality": "one_to_many"}}``.
     data : dict, optional
         Rules for columns, enforced in training and when the model predicts: ``{"age": {"range": [0, 120]}}``.
-    split, evaluate, limits, monitor, report, track, gpu : dict, optional
-        The configuration sections of these names.
+    split : dict or number, optional
+        The configuration section; 0.2 is short for ``{"test_size": 0.2}``, 5 for ``{"cv": 5}``.
+    evaluate, limits, monitor, report, track, gpu : dict, optional
+        The sections of these names.
     cluster : dict or distributed.Client, optional
         The configuration section, or a client whose workers are used; it stays open. A Dask DataFrame is computed by
         Dask's current client by default.
@@ -119,30 +125,24 @@ class Pipeline(FeatureAccess):
     >>> pipeline = gp.Pipeline(frame, target="left", models=["logistic_regression", "xgboost"])
     >>> pipeline
     Pipeline('pipeline': pandas.DataFrame, 100 rows x 3 columns; target 'left'; 1 op; logistic_regression, xgboost)
-
-    The feature matrix alone:
-
-    >>> X, y = pipeline.features()
-    >>> X.shape, X.dtype.name
-    ((100, 4), 'float32')
     """
 
     def __init__(
         self,
         source: Any = None,
         *,
-        target: str | Sequence[str] | None = None,
+        target: Any = None,
         positive: Any = None,
         task: Literal["quantile", "ranking"] | None = None,
         quantiles: Sequence[float] | None = None,
-        weight: str | None = None,
+        weight: Any = None,
         columns: str | Sequence[str] | None = None,
         drop: str | Sequence[str] | None = None,
         where: str | None = None,
         schema: Section | None = None,
         tables: Mapping[str, Section] | None = None,
         data: Section | None = None,
-        split: Section | None = None,
+        split: Section | float | None = None,
         features: Sequence[Any] | None = None,
         models: Sequence[Any] | Section | str | None = None,
         evaluate: Section | None = None,
@@ -159,13 +159,16 @@ class Pipeline(FeatureAccess):
         engine: EngineSetting | None = None,
         output: str | os.PathLike[str] | None = None,
     ) -> None:
+        frame, (source, target) = source, place_values(source, target, "target")
+        source, weight = place_values(source, weight, "weight")
         names = {"target": target, "weight": weight, "columns": columns, "drop": drop, "schema": schema}
-        about_rows = {name: name_columns(given, source) for name, given in names.items()}
+        about_rows = {name: name_columns(given, frame) for name, given in names.items()}
         about_rows |= {"positive": positive, "task": task, "quantiles": quantiles, "where": where}
         sections = {
             "name": name, "seed": seed, "device": device, "fallback": fallback, "engine": engine, "gpu": gpu,
-            "cluster": cluster, "tables": tables, "data": data, "split": split, "features": features, "models": models,
-            "evaluate": evaluate, "limits": limits, "monitor": monitor, "report": report, "track": track,
+            "cluster": cluster, "tables": tables, "features": features, "models": models,
+            "data": name_columns(data, frame), "split": name_split_columns(split, frame), "evaluate": evaluate,
+            "limits": limits, "monitor": monitor, "report": report, "track": track,
             "output": os.fspath(output) if isinstance(output, os.PathLike) else output,
         }  # fmt: skip
         about_rows, sections = _given(about_rows), _given(sections)
@@ -265,7 +268,7 @@ class Pipeline(FeatureAccess):
         output : str or Path, optional
             The run directory to write. Default: a new one in the ``output`` folder of the configuration (``runs/``).
         quiet : bool, optional
-            Show no progress. Default: progress is shown in interactive sessions (notebooks and Python's prompt).
+            Show no progress, and issue warnings. Default: false in interactive sessions (notebooks, Python's prompt).
         data : frame, dict of sequences, str, Path or list of paths, optional
             Rows to train on instead of the configuration's source. All other settings apply to them.
         tables : dict of str to the same, optional
@@ -285,6 +288,11 @@ class Pipeline(FeatureAccess):
         GpupipeError
             A subclass for each reason, see `gpupipe.errors`. No run directory is written, unless it is a QualityError.
 
+        Warns
+        -----
+        RunWarning
+            About dropped rows and columns, texts read as other values, settings without effect; see `Run.notes`.
+
         Examples
         --------
         >>> import gpupipe as gp
@@ -302,10 +310,11 @@ class Pipeline(FeatureAccess):
             require_place("output", output)
         require_count("n_processes", n_processes)
         config = with_client(with_data(self.config, data, tables))
-        with python_errors(config), Console(quiet=not is_interactive() if quiet is None else quiet) as console:
+        is_quiet = not is_interactive() if quiet is None else quiet
+        with python_errors(config), Console(quiet=is_quiet) as console:
             where = None if output is None else Path(output)
-            done = run_pipeline(config, where, [console], resume=resume, n_processes=n_processes)
-            warn_of_lost_rows(done.timeline, config)
+            listeners = [console, *([WarningListener(config)] if is_quiet else [])]  # the display shows warnings
+            done = run_pipeline(config, where, listeners, resume=resume, n_processes=n_processes)
             console.finished(leaderboard_rows(done.candidates), done.document, done.shown_path)
         return done.require_limits()
 
@@ -348,16 +357,7 @@ class Pipeline(FeatureAccess):
         return f"<div><b>{html.escape(name)}</b><pre>{html.escape(settings, quote=False)}</pre></div>"
 
     def __repr__(self) -> str:
-        config = self.config
-        n_ops = len(config.features)
-        parts = [
-            config.source.label,
-            *([f"target {', '.join(map(repr, config.source.targets))}"] if config.source.target else []),
-            *([f"{len(config.tables)} further table{'s' * (len(config.tables) != 1)}"] if config.tables else []),
-            f"{n_ops} op{'s' * (n_ops != 1)}",
-            ", ".join(entry.label for entry in config.models) or "models by task",
-        ]
-        return config.origin.redactor.hide(f"Pipeline({config.name!r}: {'; '.join(parts)})")
+        return describe_pipeline(self.config)
 
 
 def run(path: str | os.PathLike[str], device: Device | None = None, overrides: Sequence[str] = ()) -> Run:

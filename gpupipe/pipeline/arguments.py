@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, TypeVar, get_args
@@ -18,12 +17,15 @@ from gpupipe.errors import ConfigError, GpupipeError, did_you_mean
 from gpupipe.features.history.derivation import derived_ops
 from gpupipe.io.dask_table import DaskTable
 from gpupipe.io.formats.registry import format_of
-from gpupipe.io.frame_field import in_memory_table, is_in_memory
+from gpupipe.io.frame_field import in_memory_table, is_in_memory, read_frame_field
+from gpupipe.io.in_memory import InMemoryTable
 from gpupipe.io.origin_settings import ORIGIN_OF, ORIGINS
 from gpupipe.io.settings import Source, TableSource
 from gpupipe.names import SELECTORS, unmatched
-from gpupipe.pipeline.timeline import Timeline
+from gpupipe.pipeline.timeline import Listener, Note
+from gpupipe.table.frames import frame_to_arrow
 from gpupipe.units import parse_size
+from gpupipe.user_warnings import warn_user
 
 Table = TypeVar("Table", bound=TableSource)
 
@@ -60,6 +62,62 @@ def _section(source: Mapping[Any, Any]) -> dict[str, Any]:
     return dict(source)
 
 
+def place_values(source: Any, given: Any, argument: str) -> tuple[Any, Any]:
+    """Return a source with values given instead of the name of a column, and their name; other arguments unchanged.
+
+    Parameters
+    ----------
+    source : frame, or anything else that `Pipeline` takes
+    given : Series, array, or DataFrame of one or more columns
+        Values in the order of the rows. They replace a column of their name, and are else the column `argument`.
+    argument : {"target", "weight"}
+
+    Raises
+    ------
+    ConfigError
+        If the source is not a frame in this process, or has other rows.
+    """
+    is_list = isinstance(given, list) and hasattr(source, "columns") and hasattr(source, "__len__")
+    if is_list and len(given) == len(source) > len(set(map(str, given))):  # values: names are different
+        import numpy as np
+
+        given = np.asarray(given)
+    if not hasattr(given, "__array__") or getattr(given, "ndim", 1) == 0:
+        return source, given
+    what = describe_python_value(given)
+    if not is_in_memory(source) or isinstance(table := read_frame_field(source), DaskTable):
+        fix = f"name the column: {argument}={str(getattr(given, 'name', None) or 'y')!r}"
+        raise ConfigError(f"expected the name of a column of the source; got {what}", where=argument, fix=fix)
+    given = given.copy() if hasattr(given, "copy") else given  # the caller may modify it before it is read
+    index, rows = getattr(given, "index", None), getattr(source, "index", None)
+    if hasattr(index, "equals") and hasattr(rows, "equals") and not index.equals(rows) and set(index) == set(rows):
+        fix = f"align it: {argument}.loc[frame.index]"
+        raise ConfigError("the index of the values has another order than that of the frame", where=argument, fix=fix)
+    if hasattr(given, "columns"):
+        values = frame_to_arrow(given)
+    elif getattr(given, "ndim", 1) == 1:
+        name = getattr(given, "name", None)
+        values = frame_to_arrow({argument if name in (None, "") else name: given})
+    else:
+        raise ConfigError(f"expected one column; got an array of {given.ndim} dimensions", where=argument)
+    arrow = table.table
+    if values.num_rows != arrow.num_rows:
+        what = f"expected {arrow.num_rows:,} values, one for each row of the source; got {values.num_rows:,}"
+        raise ConfigError(what, where=argument, fix="take them from the same frame, after all filters")
+    for name, column in zip(values.column_names, values.columns, strict=True):
+        at = arrow.schema.get_field_index(name)
+        arrow = arrow.append_column(name, column) if at < 0 else arrow.set_column(at, name, column)
+    names = values.column_names
+    return InMemoryTable(table.label, arrow), names[0] if len(names) == 1 else names
+
+
+def name_split_columns(split: Any, source: Any) -> Any:
+    """Return the section ``split`` with the names of its columns as texts."""
+    if not isinstance(split, Mapping):
+        return split
+    return {key: name_columns(value, source) if key in ("group", "time") else value for key, value in split.items()}
+
+
 def name_columns(given: Any, source: Any) -> Any:
     """Return column names as texts: pandas also allows numbers and, with several levels, tuples as names.
 
@@ -72,6 +130,7 @@ def name_columns(given: Any, source: Any) -> Any:
         return {name_columns(name, source): value for name, value in given.items()}
     if isinstance(given, list | tuple):
         return [name_columns(name, source) for name in given]
+    given = given.item() if hasattr(given, "item") and getattr(given, "ndim", 1) == 0 else given  # a number of NumPy
     return str(given) if isinstance(given, int | float) and not isinstance(given, bool) else given
 
 
@@ -215,19 +274,44 @@ def read_size(name: str, value: object) -> int:
     return found
 
 
-def warn_of_lost_rows(timeline: Timeline, config: Config) -> None:
-    """Warn that rows were dropped because their target means a missing value, which ``quiet`` must not hide."""
-    from gpupipe.pipeline.target import MISSING_FIX
+class WarningListener(Listener):
+    """Listener that issues each warning of a run once, as a `RunWarning` at the line of the user.
 
-    for note in timeline.all_notes("warning"):
-        if MISSING_FIX in note.text:
-            warnings.warn(in_python(note.text, config), stacklevel=3)
+    Parameters
+    ----------
+    config : Config
+        Its notation, YAML or Python, is that of the advice.
+    """
+
+    def __init__(self, config: Config) -> None:
+        self._config, self._issued = config, set[str]()
+
+    def noted(self, note: Note) -> None:
+        """Issue a warning; infos are only in `gpupipe.Run.notes`."""
+        if note.level != "info":
+            self.warn(note.text)
+
+    def warn(self, text: str) -> None:
+        """Issue a warning, unless an earlier fold or view had the same."""
+        if text not in self._issued:
+            self._issued.add(text)
+            warn_user(in_python(text, self._config))
 
 
 def in_python(advice: str, config: Config | None = None) -> str:
     """Return advice in Python's notation; YAML stays if `config` was read from a file, which is then to change."""
     advice = cli_to_python(advice)
     return yaml_to_python(advice) if config is not None and config.origin.path is None else advice
+
+
+@contextmanager
+def python_notation() -> Iterator[None]:
+    """Translate the advice of errors raised in the ``with`` block from YAML to Python."""
+    try:
+        yield
+    except GpupipeError as error:
+        error.fix = yaml_to_python(error.fix)
+        raise
 
 
 @contextmanager

@@ -18,6 +18,7 @@ from gpupipe.features.program.fitted import FittedFeatures
 from gpupipe.io.in_memory import InMemoryTable
 from gpupipe.partitions.matrix import PartitionedMatrix
 from gpupipe.partitions.workers import ResultHandle
+from gpupipe.pipeline.arguments import WarningListener
 from gpupipe.pipeline.preparation import open_job
 from gpupipe.pipeline.run import workers_of
 from gpupipe.pipeline.timeline import Timeline
@@ -29,30 +30,31 @@ if TYPE_CHECKING:
     from gpupipe.dask.workers import DaskWorkers
 
 
-def features_on_workers(config: Config, view: View) -> tuple[Any, Any, Sequence[str]]:
-    """Fit the features on the workers of the caller's client.
+def features_on_workers(config: Config, view: View, listener: WarningListener) -> tuple[Any, Any]:
+    """Fit the features on the workers of the caller's client; `listener` issues the warnings.
 
     Returns
     -------
     X : dask.array.Array of float32, shape (n_rows, n_features)
     y : dask.array.Array of float64, shape (n_rows,) or (n_rows, n_targets), or None
         With the chunks of `X`.
-    warnings : sequence of str
     """
     backend = choose("cpu", config.device_options)
     with workers_of(config) as workers:
-        job = open_job(config, backend, Timeline(), workers)
+        job = open_job(config, backend, Timeline([listener]), workers)
         rows = job.rows(np.ones(job.table.n_rows, bool))
         fitted, X = fit_view(rows, view, config.features, backend)
+        for text in fitted.warnings:
+            listener.warn(text)
         assert rows.statistics is not None
         target = rows.statistics.target  # its values are on the workers, in the partitions of X
         if target is None:
-            return matrix_array(X), None, fitted.warnings
+            return matrix_array(X), None
         columns = [_column_array(own.values, X).astype("float64") for own in target.each]
         import dask.array
 
         y = dask.array.stack(columns, axis=1) if job.goal.targets else columns[0]
-        return matrix_array(X), y, fitted.warnings
+        return matrix_array(X), y
 
 
 @contextmanager

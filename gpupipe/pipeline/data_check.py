@@ -36,16 +36,11 @@ from gpupipe.pipeline.goal import Goal
 from gpupipe.pipeline.input_copies import find_inputs
 from gpupipe.pipeline.job import Job
 from gpupipe.pipeline.plan.sampling import SampledTables, sampled_tables
-from gpupipe.pipeline.preparation import (
-    advise_dropped,
-    check_folds,
-    choose_entries,
-    settings_without_effect,
-    split_columns,
-)
+from gpupipe.pipeline.preparation import check_folds, choose_entries, settings_without_effect
 from gpupipe.pipeline.read_stage import ReadTable, read_table
 from gpupipe.pipeline.row_weights import weighted_rows
 from gpupipe.pipeline.slices import read_levels
+from gpupipe.pipeline.split_columns import advise_dropped, split_columns
 from gpupipe.pipeline.target import TargetColumn, find_goal, known_rows, target_values
 from gpupipe.pipeline.timeline import Timeline
 from gpupipe.pipeline.training import require_joint

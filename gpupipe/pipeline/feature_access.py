@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Mapping
 from typing import Any, get_args
 
 from gpupipe.backends import choose
 from gpupipe.config import Config
-from gpupipe.pipeline.arguments import in_python, python_errors, require_choice, with_client, with_data
+from gpupipe.pipeline.arguments import WarningListener, python_errors, require_choice, with_client, with_data
 from gpupipe.pipeline.preparation import open_job
 from gpupipe.pipeline.tensors import TensorView, make_tensors
 from gpupipe.pipeline.timeline import Timeline
@@ -76,20 +75,18 @@ class FeatureAccess:
 
         require_choice("view", view, get_args(View))
         config = with_client(with_data(self.config, data, tables))
+        listener = WarningListener(config)
         with python_errors(config):
             if config.cluster.client is not None:
                 from gpupipe.pipeline.dask_features import features_on_workers
 
-                on_workers, target, dropped = features_on_workers(config, view)
-                for text in dropped:
-                    warnings.warn(in_python(text, config), stacklevel=2)
-                return on_workers, target
+                return features_on_workers(config, view, listener)
             backend = choose(config.device, config.device_options)
-            job = open_job(config, backend, Timeline())
+            job = open_job(config, backend, Timeline([listener]))
             rows = job.rows(np.ones(job.table.n_rows, bool))
             fitted, X = fit_view(rows, view, config.features, backend)
             for text in fitted.warnings:
-                warnings.warn(in_python(text, config), stacklevel=2)
+                listener.warn(text)
             return X, job.y
 
     def tensors(

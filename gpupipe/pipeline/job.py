@@ -47,6 +47,7 @@ from gpupipe.report.sentences import search_summary
 from gpupipe.table.blocks import EncodedTable
 from gpupipe.tasks import View
 from gpupipe.typing import Array, Matrix
+from gpupipe.user_warnings import WarningNote
 
 if TYPE_CHECKING:
     from gpupipe.partitions.workers import Workers
@@ -341,8 +342,10 @@ class CandidateTraining:
             )  # fmt: skip
             stage.rows = rows.n_rows
             stage.rows_held = rows_by_worker(rows.matrices[entry.params.view])
+            warned = {note.text for note in job.timeline.all_notes("warning")}  # by an earlier fold
             for note in (*trained.model.notes, *map(str, trained.model.receipts)):
-                stage.note(note)
+                if note not in warned:
+                    stage.note(note, "warning" if isinstance(note, WarningNote) else "info")
             if trained.search is not None and trained.search.kind == "ensemble":  # tuning has its own notes
                 stage.note(search_summary(trained.search))
             stage.receipts = [asdict(receipt) for receipt in trained.model.receipts]

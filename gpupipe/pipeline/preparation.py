@@ -13,8 +13,7 @@ import numpy as np
 
 from gpupipe.backends.base import Backend
 from gpupipe.config import Config, ModelEntry
-from gpupipe.config.locations import is_in_section
-from gpupipe.errors import ConfigError, DataError, GpupipeError, SchemaError
+from gpupipe.errors import ConfigError, GpupipeError
 from gpupipe.features.history.derivation import Derivation, derive, derived_ops, key_columns
 from gpupipe.io.input_files import InputFiles
 from gpupipe.io.raw_columns import notes_of_missing_words
@@ -30,14 +29,13 @@ from gpupipe.pipeline.input_copies import copy_notes, find_inputs
 from gpupipe.pipeline.job import Job
 from gpupipe.pipeline.read_stage import ReadTable, read_on_workers, read_table
 from gpupipe.pipeline.row_weights import weighted_rows
-from gpupipe.pipeline.target import MISSING_FIX, TargetColumn, all_known, find_goal, known_rows, target_values
+from gpupipe.pipeline.split_columns import advise_dropped, naming_dropped, require_column, split_columns
+from gpupipe.pipeline.target import TargetColumn, all_known, find_goal, known_rows, target_values
 from gpupipe.pipeline.timeline import Timeline
 from gpupipe.pipeline.training import require_joint
 from gpupipe.splits import Fold, RareClassError, Split, check_classes, check_splits, make_splits
 from gpupipe.table.blocks import EncodedTable
-from gpupipe.table.key_matches import WarningNote
 from gpupipe.table.schema import FIRST_LEVEL
-from gpupipe.table.time_formats import declare_texts
 from gpupipe.typing import Array
 
 if TYPE_CHECKING:
@@ -93,10 +91,8 @@ class JobBuilder:
                 else read_on_workers(config, readers, backend, self.files)
             )
             stage.rows = found.table.n_rows
-            for note in found.notes:
-                stage.note(note, "warning" if isinstance(note, WarningNote) else "info")
-            for warning in found.rules.warnings:
-                stage.note(warning, "warning")
+            for text, level in found.leveled_notes(config):
+                stage.note(text, level)
             self._targets = self._read_targets()
             models, source = [entry.params for entry in config.models], config.source
             self._goal = find_goal(self._targets, source.positives, models, source.quantile_levels, source.task)
@@ -152,9 +148,9 @@ class JobBuilder:
             without = "without a target" if len(targets) == 1 else "in which a target is missing"
             text = count_noun(dropped, "row", f"{without} was dropped", f"{without} were dropped")
             if reasons := [f"{own.column.name}: {'; '.join(own.reasons)}" for own in targets if own.reasons]:
-                text = f"{text} ({'; '.join(reasons)}); {MISSING_FIX}"
-            timeline.note(text, "warning" if reasons else "info")
-        _require_column("source.weight", config.source.weight, known, config)
+                text = f"{text} ({'; '.join(reasons)}); {next(own.fix for own in targets if own.fix)}"
+            timeline.note(text, "warning")
+        require_column("source.weight", config.source.weight, known, config)
         n_known = known.n_rows
         known, row_ids, weights = weighted_rows(config, known, row_ids, table.n_rows, backend, self.files)
         if skipped := n_known - known.n_rows:
@@ -168,7 +164,8 @@ class JobBuilder:
         names = metric_names(goal.tasks, config.evaluate)
         for text in unit_notes(names, len(targets)):
             timeline.note(text, "warning")
-        groups, times = split_columns(config, known, backend)
+        with naming_dropped(found.notes):
+            groups, times = split_columns(config, known, backend)
         if groups is not None and has_inexact(groups):
             groups = exact_groups(config, row_ids, self.files)
         return Job(
@@ -184,14 +181,6 @@ def open_job(config: Config, backend: Backend, timeline: Timeline, workers: Work
     if derived_ops(config.features):
         builder.derive()
     return builder.build()
-
-
-def advise_dropped(error: GpupipeError, config: Config) -> None:
-    """Set the advice of an error about a column that ``source.drop`` drops."""
-    for name in error.names:
-        if name in config.source.drop and not is_in_section(error.where, "source"):
-            fix = f"remove {name!r} from source.drop"
-            error.fix = f"{fix}; `- drop: {name}` among the features keeps it out of the models"
 
 
 def settings_without_effect(config: Config, goal: Goal) -> list[str]:
@@ -211,87 +200,6 @@ def settings_without_effect(config: Config, goal: Goal) -> list[str]:
         ("split.test_size", split.test_size, split.cv is not None and split.test_size != Split().test_size, folds),
     ]
     return [f"{path}: {value} has no effect; {why}" for path, value, is_ignored, why in checks if is_ignored]
-
-
-def split_columns(config: Config, table: EncodedTable, backend: Backend) -> tuple[Array | None, Array | None]:
-    """Return the values of the columns of ``split.group`` and ``split.time``, on the host, or None.
-
-    Returns
-    -------
-    groups, times : array, shape (n_rows,), or None
-
-    Raises
-    ------
-    ConfigError
-        If the column of ``split.time`` contains neither times nor numbers.
-    SchemaError
-        If there is no such column.
-    """
-    group, time = config.split.group, config.split.time
-    _require_column("split.group", group, table, config)
-    _require_column("split.time", time, table, config)
-    groups = None if group is None else _codes(table, group, backend)
-    times = None if time is None else _times(table, time, backend)
-    if config.source.task == "ranking" and group is not None and groups is not None:
-        _require_groups(group, groups, table.schema[group].levels is not None)
-        times = None if times is None else latest_of_groups(times, groups)
-    return groups, times
-
-
-def _require_groups(name: str, groups: Array, is_coded: bool) -> None:
-    """Raise DataError if a row of a ranking has no group."""
-    is_missing = groups < FIRST_LEVEL if is_coded else groups != groups
-    if n_missing := int(np.count_nonzero(is_missing)):
-        raise DataError(
-            f"{count_noun(n_missing, 'row', 'has', 'have')} no {name!r}, and cannot be ranked",
-            where="split.group",
-            fix=f'drop them with source.where: "{name} is not None"',
-            names=[name],
-        )
-
-
-def latest_of_groups(times: Array, groups: Array) -> Array:
-    """Return the latest time of the group of each row, so that a split by time keeps groups whole."""
-    codes = np.unique(groups, return_inverse=True)[1]
-    latest = times[np.lexsort((times, codes))]
-    last = np.cumsum(np.bincount(codes)) - 1
-    found: Array = latest[last][codes]
-    return found
-
-
-def _require_column(where: str, name: str | None, table: EncodedTable, config: Config) -> None:
-    try:
-        _ = None if name is None else table.schema[name]
-    except SchemaError as error:
-        error.where = where
-        advise_dropped(error, config)
-        raise
-
-
-def _codes(table: EncodedTable, column: str, backend: Backend) -> Array:
-    values = backend.to_host(table.column(column))
-    return values if table.schema[column].levels is None else values.astype("int64")
-
-
-def _times(table: EncodedTable, column: str, backend: Backend) -> Array:
-    kind = table.schema[column].kind
-    if kind not in ("datetime", "numeric"):
-        raise ConfigError(
-            f"expected a datetime or numeric column, got {column!r}, which is {kind}",
-            where="split.time",
-            fix=declare_texts(column, _texts(table, column)) or "choose a column of times or of ordered numbers",
-            names=[column],
-        )
-    return backend.to_host(table.column(column))
-
-
-def _texts(table: EncodedTable, column: str) -> list[str]:
-    """Return texts of a column: its levels, or some of its values."""
-    levels = table.schema[column].levels
-    if levels is not None:
-        return list(levels)
-    values = table.texts.get(column)
-    return [] if values is None else [text for text in values.slice(0, 10_000).to_pylist() if text and text.strip()]
 
 
 def choose_entries(config: Config, goal: Goal, backend: Backend) -> tuple[ModelEntry, ...]:

@@ -5,7 +5,7 @@ The first reader in `READERS` that applies is used.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, MutableMapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, MutableMapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
@@ -30,6 +30,7 @@ from gpupipe.io.settings import JoinedTable, Source, TableSource
 from gpupipe.io.source_reader import LoadedTable, read_arrow
 from gpupipe.names import count_noun
 from gpupipe.pipeline.rules import NO_RULES, RuleResults, enforce, include_ruled_columns, rule_only_columns
+from gpupipe.pipeline.timeline import Level
 from gpupipe.table.arrange import move_table
 from gpupipe.table.blocks import EncodedTable, Table
 from gpupipe.table.device.encode import encode_frame
@@ -37,6 +38,8 @@ from gpupipe.table.device.encode_chunks import FrameChunks
 from gpupipe.table.encode import encode
 from gpupipe.table.encode_chunks import encode_chunks
 from gpupipe.table.schema import DeclaredColumn
+from gpupipe.table.time_columns import read_as_times
+from gpupipe.user_warnings import WarningNote
 
 if TYPE_CHECKING:
     from gpupipe.partitions.table import PartitionedTable
@@ -64,6 +67,18 @@ class ReadTable(Generic[TableT]):
     notes: tuple[str, ...] = ()
     sources: DerivationSources | None = None
     rules: RuleResults = NO_RULES
+
+    def leveled_notes(self, config: Config) -> Iterator[tuple[str, Level]]:
+        """Yield the notes, those about formats of times that were inferred, and the warnings of rules, with levels."""
+        texts = tuple(f"column {column.name!r} is text" for column in self.table.schema if column.kind == "text")
+        for note in self.notes:  # a text column without a feature has a warning of its own
+            yield note, "warning" if isinstance(note, WarningNote) and not note.startswith(texts) else "info"
+        declared = declarations(config.source, config.tables)
+        for column in self.table.schema:
+            if column.time_format and column.name in declared and declared[column.name].time_format is None:
+                yield read_as_times(column.name, column.time_format), "warning"
+        for warning in self.rules.warnings:
+            yield warning, "warning"
 
 
 @dataclass(frozen=True)

@@ -7,6 +7,7 @@ import json
 import math
 import os
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -15,6 +16,8 @@ from gpupipe.artifact.manifest import NAME as MANIFEST
 from gpupipe.config import Config, load_config
 from gpupipe.config.error_text import describe_python_value
 from gpupipe.errors import ArtifactError, ConfigError, QualityError
+from gpupipe.names import count_noun
+from gpupipe.pipeline.arguments import in_python
 from gpupipe.pipeline.goal import Goal
 from gpupipe.pipeline.importances import Importances
 from gpupipe.pipeline.latency import Latency
@@ -22,7 +25,7 @@ from gpupipe.pipeline.leaderboard import LeaderboardEntry, leaderboard_rows
 from gpupipe.pipeline.model.model import Model, load_model
 from gpupipe.pipeline.model.part_checks import read_importances
 from gpupipe.pipeline.run_inputs import RUN_DIRECTORY
-from gpupipe.pipeline.timeline import Timeline
+from gpupipe.pipeline.timeline import Note, Timeline
 from gpupipe.report.search_record import SearchRecord
 from gpupipe.report.sentences import search_lines
 from gpupipe.report.slices import MISSED_FIX, missed_sentence, slice_frame
@@ -229,6 +232,19 @@ class Run:
             raise ConfigError("a loaded run has no timeline object", where=str(self.path), fix=fix)
         return self._timeline
 
+    @property
+    def notes(self) -> tuple[Note, ...]:
+        """Notes of the run and its stages, such as dropped rows and columns; each has `text`, `level` and `stage`.
+
+        Those of the level ``"warning"`` are also issued as `gpupipe.RunWarning`, or shown in the progress of the run.
+        """
+        if self._timeline is not None:
+            return tuple(replace(note, text=in_python(note.text, self._config)) for note in self._timeline.all_notes())
+        try:
+            return tuple(Note(**record) for record in self._timeline_document().get("notes", ()))
+        except TypeError as error:
+            raise _unreadable(self.path / "timeline.json", f"malformed `notes`: {error}") from error
+
     @cached_property
     def hardware_samples(self) -> pd.DataFrame:
         """Hardware counters over the run: processor, memory and disk of its processes, and its GPUs.
@@ -267,8 +283,7 @@ class Run:
 
         It is empty without ``track``. ``complete`` is False if the tracker has missed something.
         """
-        found = read_json(self.path / "timeline.json") if self._timeline is None else self._timeline.to_json()
-        return list(found.get("tracked", []))
+        return list(self._timeline_document().get("tracked", []))
 
     def _searches(self) -> dict[str, SearchRecord]:
         """Return the search of each candidate that has one, from metrics.json."""
@@ -298,7 +313,9 @@ class Run:
                 limit = f" &gt; {format_latency(entry.latency.limit_seconds)}" if entry.is_over_limit else ""
                 cells.append(f"{format_latency(entry.latency.p99_seconds)}{limit}")
             body += f"<tr>{''.join(f'<td>{cell}</td>' for cell in cells)}</tr>"
-        lines = [*search_lines(leaderboard_rows(self.candidates)), self.shown_path]
+        n_warnings = len({note.text for note in self.notes if note.level == "warning"})
+        told = [f"{count_noun(n_warnings, 'warning')} in `run.notes`"] if n_warnings else []
+        lines = [*search_lines(leaderboard_rows(self.candidates)), *told, self.shown_path]
         closing = "".join(f"<p>{html.escape(printable(line))}</p>" for line in lines)
         return f"<table><tr>{head}</tr>{body}</table>{closing}"
 

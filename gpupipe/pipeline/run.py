@@ -46,6 +46,7 @@ from gpupipe.pipeline.jsonfile import write_json
 from gpupipe.pipeline.latency import Latency
 from gpupipe.pipeline.leaderboard import LeaderboardResult
 from gpupipe.pipeline.leakage import split_warnings
+from gpupipe.pipeline.library_warnings import note_library_warnings
 from gpupipe.pipeline.limits.budget import enforce_limits
 from gpupipe.pipeline.limits.energy import RunHardware
 from gpupipe.pipeline.limits.memory import plan_out_of_core
@@ -132,6 +133,7 @@ def run_pipeline(
         directory = stack.enter_context(RunDirectory(final))
         log = stack.enter_context(JsonLog(directory.path / "log.jsonl"))
         timeline = Timeline([log, *listeners, tracker], stop_signal, redactor.hide)
+        stack.enter_context(note_library_warnings(timeline))
         workers = stack.enter_context(workers_of(config)) if on_cluster else None
         hardware, polling = RunHardware.of(config, backend, workers, n_processes), stack.enter_context(PollingThread())
         stack.enter_context(enforce_limits(config, timeline, hardware, polling))

@@ -8,7 +8,8 @@ from contextlib import nullcontext
 import numpy as np
 
 from gpupipe.config import ModelEntry
-from gpupipe.errors import DataError, naming_target
+from gpupipe.errors import DataError
+from gpupipe.models.target_training import naming_target
 from gpupipe.pipeline.decision import has_rule
 from gpupipe.pipeline.job import Job
 from gpupipe.pipeline.tuning.inner_folds import make_inner_folds

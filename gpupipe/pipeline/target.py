@@ -11,7 +11,7 @@ import numpy as np
 
 from gpupipe.backends.base import Backend
 from gpupipe.errors import ConfigError, DataError, SchemaError
-from gpupipe.io.notes import reasons_of_nulls
+from gpupipe.io.notes import UNBOUNDED, reasons_of_nulls
 from gpupipe.models import ModelSettings
 from gpupipe.names import count_noun
 from gpupipe.pipeline.class_labels import ClassLabels, names_label
@@ -24,7 +24,7 @@ from gpupipe.typing import Array
 
 MOST_LISTED = 10  # target values listed in a message
 MOST_RELEVANT = 30  # the last one that LightGBM has a gain for; XGBoost has one more
-MISSING_FIX = "write a class as another text, such as 'none' for 'None'; scale numbers to less than 4e37"
+WORD_FIX, UNBOUNDED_FIX = "write it as another text, such as 'none' for 'None'", "scale the numbers to less than 4e37"
 SingleTask = Literal["regression", "binary", "multiclass"]
 Positives = Mapping[str, Sequence[Label]]
 """Labels of the positive class, by target."""
@@ -84,6 +84,12 @@ class TargetColumn:
             )
         reasons = tuple(reasons_of_nulls(notes, name))
         return cls(column, backend.to_host(table.column(name)), is_untyped, reasons)
+
+    @property
+    def fix(self) -> str:
+        """Advice on the values that are missing for `reasons`."""
+        fixes = [UNBOUNDED_FIX if reason == UNBOUNDED else WORD_FIX for reason in self.reasons]
+        return "; ".join(dict.fromkeys(fixes))
 
     def describe_nulls(self) -> str:
         """Return the number of rows without a value, with the reasons, for messages; empty without reasons."""
@@ -274,7 +280,7 @@ def _require_values(target: TargetColumn, positives: Sequence[Label]) -> None:
     name, found = target.column.name, target.labels.labels if target.column.levels is not None else _bounds(target)
     if not found:
         what = f"the target {name!r} is null in every row{target.describe_nulls()}"
-        fix = MISSING_FIX if target.reasons else "choose another column"
+        fix = target.fix or "choose another column"
         raise DataError(what, fix=fix, names=[name])
     if len(found) == 1 and not positives:
         raise DataError(
@@ -288,7 +294,7 @@ def _other_value(target: TargetColumn, found: Any) -> str:
     """Return what to do about a target with a single value."""
     if target.column.levels is None and abs(found) >= 2**53:
         return f"declare it, which keeps every digit of its values: schema: {{{target.column.name}: categorical}}"
-    return MISSING_FIX if target.reasons else "choose another column, or check the filter source.where"
+    return target.fix or "choose another column, or check the filter source.where"
 
 
 def _bounds(target: TargetColumn) -> tuple[int | float, ...]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from typing import Literal
 
 import numpy as np
@@ -11,7 +10,7 @@ from gpupipe.backends import choose
 from gpupipe.backends.cpu.memory import copy_of
 from gpupipe.config import Config
 from gpupipe.features.program.fitted import FittedFeatures, write_matrix
-from gpupipe.pipeline.arguments import in_python
+from gpupipe.pipeline.arguments import WarningListener
 from gpupipe.pipeline.job import Job
 from gpupipe.pipeline.preparation import folds_of, open_job
 from gpupipe.pipeline.timeline import Timeline
@@ -31,11 +30,12 @@ def make_tensors(
     class codes have the dtype `codes`.
     """
     backend = choose(config.device, config.device_options)
-    job = open_job(config, backend, Timeline())
+    listener = WarningListener(config)
+    job = open_job(config, backend, Timeline([listener]))
     fold = folds_of(job)[0]
     features, X = fit_view(job.rows(fold.train), view, config.features, backend)
     for text in features.warnings:
-        warnings.warn(in_python(text, config), stacklevel=3)
+        listener.warn(text)
     X_test = write_matrix(job.table.take(fold.test, backend), features, backend)
     train = _batch(X, features, job, fold.train, view, codes)
     return train, _batch(X_test, features, job, fold.test, view, codes)

@@ -14,7 +14,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Literal, Protocol, runtime_checkable
 
@@ -38,13 +38,23 @@ Level = Literal["info", "warning", "error"]
 class Note:
     """Note of a run.
 
-    `stage` is the name of its stage, "" for a note that belongs to no stage; `traceback` is set for failed parts.
+    Attributes
+    ----------
+    text : str
+    level : {"info", "warning", "error"}
+    stage : str
+        Name of its stage, "" for a note that belongs to none.
+    traceback : str
+        That of the error, for an optional part of a run that failed; "" for other notes.
     """
 
     text: str
     level: Level = "info"
     stage: str = ""
     traceback: str = ""
+
+    def __str__(self) -> str:
+        return self.text
 
 
 @dataclass(eq=False, repr=False)
@@ -350,6 +360,14 @@ class Timeline:
         for listener in self.listeners:
             listener.noted(note)
 
+    def warn(self, text: str) -> None:
+        """Add a warning to the innermost open stage, whose name is put before the text."""
+        if self._open:
+            stage = self._open[-1]
+            stage.note(f"{stage.name.rpartition(': ')[2]}: {text}", "warning")
+        else:
+            self.note(text, "warning")
+
     def all_notes(self, *levels: Level) -> list[Note]:
         """Return the notes of the run and its stages, filtered by `levels` if any are given."""
         notes = self.notes + [note for stage in self.stages for note in stage.notes]
@@ -373,7 +391,7 @@ class Timeline:
 
     def to_json(self) -> dict[str, Any]:
         """Return the contents of timeline.json: start (UTC), seconds up to now, imports, stages, used limits, tracked
-        runs and the samples of the hardware counters.
+        runs, the samples of the hardware counters, and all notes.
         """
         return {
             "started": self._began.isoformat(timespec="milliseconds"),
@@ -383,4 +401,5 @@ class Timeline:
             "limits": self.limits(),
             "tracked": self.tracked(),
             "samples": None if self.samples is None else self.samples.to_json(),
+            "notes": [asdict(note) for note in self.all_notes()],
         }

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import warnings
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
@@ -34,14 +33,17 @@ from gpupipe.io.arrow_types import plain_categories
 from gpupipe.io.dask_table import DaskTable
 from gpupipe.io.in_memory import type_name
 from gpupipe.names import is_unnamed
+from gpupipe.pipeline.arguments import python_notation
 from gpupipe.pipeline.target import SingleTask, TargetColumn, all_known, infer_goal, target_values
 from gpupipe.pipeline.training import feature_target
 from gpupipe.table.blocks import EncodedTable
 from gpupipe.table.encode import encode
 from gpupipe.table.frames import frame_to_arrow, is_dask_frame, is_frame
 from gpupipe.table.schema import DeclaredColumn, declare
+from gpupipe.table.time_columns import is_text, iso_times, read_as_times
 from gpupipe.tasks import View
 from gpupipe.typing import Array
+from gpupipe.user_warnings import warn_user
 
 if TYPE_CHECKING:
     from gpupipe.dask.workers import DaskWorkers
@@ -143,7 +145,7 @@ class FeatureProgram(TransformerMixin, BaseEstimator):  # type: ignore[misc]  # 
             As in scikit-learn's estimators: if an array is not 2-D, `y` or the weights have another length, `y` has
             missing values, a weight is negative or not finite, or all weights are 0.
         """
-        with self._workers(X) as workers:
+        with python_notation(), self._workers(X) as workers:
             self._fit(X, y, sample_weight, workers)
             self._drop_folds(X)
         return self
@@ -157,7 +159,8 @@ class FeatureProgram(TransformerMixin, BaseEstimator):  # type: ignore[misc]  # 
         """
         if is_dask_frame(X):
             return self._fit_transform_collection(X, y, sample_weight)
-        table, backend, is_used = self._fit(X, y, sample_weight, None)
+        with python_notation():
+            table, backend, is_used = self._fit(X, y, sample_weight, None)
         training = self._handed(self.fitted_.transform_training(table, backend), backend)
         if is_used is None:
             return training
@@ -230,7 +233,7 @@ class FeatureProgram(TransformerMixin, BaseEstimator):  # type: ignore[misc]  # 
             table = self._encode_collection(X, workers, declared, derived)
             y, sample_weight = gathered(y), gathered(sample_weight)
         else:
-            arrow = self._arrow(X, reset=True)
+            arrow = _with_times(self._arrow(X, reset=True), declared)
             table = encode(arrow, backend, declared)
         if derived:
             main = HistoryRows.of_arrow(table, arrow, "the table")
@@ -247,14 +250,14 @@ class FeatureProgram(TransformerMixin, BaseEstimator):  # type: ignore[misc]  # 
         statistics = make_statistics(table, backend, target, self.random_state, weights)
         self.fitted_ = fit_features(ops, statistics, cast(View, self.view), derivation)
         for text in self.fitted_.warnings:
-            warnings.warn(yaml_to_python(text), stacklevel=3)
+            warn_user(yaml_to_python(text))
         return statistics.table, backend, is_used
 
     def _fit_transform_collection(self, X: Any, y: Any, sample_weight: Any) -> Any:
         """Fit the ops to a Dask DataFrame, and return its cross-fitted matrix as a Dask array."""
         from gpupipe.pipeline.dask_features import matrix_array
 
-        with self._workers(X) as workers:
+        with python_notation(), self._workers(X) as workers:
             table, backend, is_used = self._fit(X, y, sample_weight, workers)
             try:
                 if is_used is not None:
@@ -311,7 +314,7 @@ class FeatureProgram(TransformerMixin, BaseEstimator):  # type: ignore[misc]  # 
         ignored = {name for name in arrow.column_names if is_unnamed(name) and name not in (self.schema or {})}
         for name in sorted(ignored) if reset else ():
             what = f"column {name!r} is ignored: it has no name, like a row index; to use it, rename it"
-            warnings.warn(what, stacklevel=4)
+            warn_user(what)
         arrow = arrow.select([name for name in arrow.column_names if name not in ignored]) if ignored else arrow
         return plain_categories(arrow)
 
@@ -322,6 +325,16 @@ class FeatureProgram(TransformerMixin, BaseEstimator):  # type: ignore[misc]  # 
         tags.input_tags.string = True
         tags.transformer_tags.preserves_dtype = []  # float32, always
         return tags
+
+
+def _with_times(arrow: pa.Table, declared: Mapping[str, DeclaredColumn]) -> pa.Table:
+    """Return a table with the texts that are ISO 8601 times as times, with a warning, as `Pipeline` reads frames."""
+    for i, (name, column) in enumerate(zip(arrow.column_names, arrow.columns, strict=True)):
+        is_plain = name not in declared and not pa.types.is_dictionary(column.type) and is_text(column.type)
+        if is_plain and (times := iso_times(column)) is not None:
+            warn_user(yaml_to_python(read_as_times(name)))
+            arrow = arrow.set_column(i, name, times)
+    return arrow
 
 
 def _declared(schema: Any) -> dict[str, DeclaredColumn]:

@@ -8,14 +8,10 @@ from dataclasses import dataclass, replace
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from gpupipe.user_warnings import WarningNote
+
 FEW_ROWS = 10  # of fewer rows, none may match by chance
 LOW_SHARE = 0.01  # keys of another form match none, or the few that look the same in both
-
-
-class WarningNote(str):
-    """Note that a run shows as a warning."""
-
-    __slots__ = ()
 
 
 @dataclass(frozen=True)

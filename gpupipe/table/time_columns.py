@@ -17,7 +17,7 @@ from gpupipe.table.schema import NAT, expected_time
 from gpupipe.table.string_columns import as_dictionary, refuse, used_texts
 from gpupipe.table.time_formats import ISO, declaration, declare_numbers, declare_texts, describe_readings
 from gpupipe.table.time_texts import ReadTime, is_pattern, reader_of
-from gpupipe.units import TICKS_PER_SECOND
+from gpupipe.units import TICKS_PER_SECOND, iso_us
 
 MICROS = pa.timestamp("us")
 
@@ -84,6 +84,25 @@ def as_times(name: str, column: pa.ChunkedArray, time_format: str | None) -> pa.
         raise error
     chunks = [parsed_texts(chunk.dictionary, read).take(chunk.indices) for chunk in coded.chunks]
     return pa.chunked_array(chunks, MICROS)
+
+
+def iso_times(column: pa.ChunkedArray) -> pa.ChunkedArray | None:
+    """Return a text column as ``timestamp[us]`` if it has texts and each is an ISO 8601 time; None for others.
+
+    Readers of CSV files recognise these times, frames of `pandas.read_csv` have them as texts.
+    """
+    coded = as_dictionary(column)
+    texts = used_texts(coded)
+    if not texts or any(iso_us(text) is None for text in texts):
+        return None
+    return pa.chunked_array([parsed_texts(chunk.dictionary, iso_us).take(chunk.indices) for chunk in coded.chunks])
+
+
+def read_as_times(name: str, time_format: str = "") -> str:
+    """Return the note that texts of a column are read as times, and how to state it."""
+    how = f"in the format {time_format!r}, the only one that fits all of them" if time_format else "of ISO 8601"
+    stated = declaration(name, time_format)
+    return f"column {name!r}: its texts are read as times {how}; {stated}, or categorical to keep them as texts"
 
 
 def parsed_texts(texts: pa.Array, read: ReadTime) -> pa.Array:

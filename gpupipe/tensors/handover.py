@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
 from gpupipe.errors import ConfigError, DataError, did_you_mean
 from gpupipe.tensors.array_view import ArrayView, copy_values, view
-from gpupipe.tensors.handover_obstacles import ZeroCopyObstacle, pointer
+from gpupipe.tensors.handover_obstacles import READ_ONLY, ZeroCopyObstacle, pointer
 from gpupipe.tensors.libraries import LIBRARIES, TensorLibrary
 from gpupipe.tensors.receipt import Receipt
 
@@ -79,5 +80,25 @@ def _own(X: Any, target: TensorLibrary) -> Any:
 def _refusal(X: Any, target: TensorLibrary, obstacle: ZeroCopyObstacle) -> DataError:
     condition = " without a copy" if obstacle.copy_helps else ""
     kind = type(X)
-    name = f"{kind.__module__.partition('.')[0]}.{kind.__qualname__}"
-    return DataError(f"cannot hand a {name} to {target.name}{condition}: it {obstacle.reason}", fix=obstacle.fix)
+    package = kind.__module__.partition(".")[0]
+    name, why = f"{package}.{kind.__qualname__}", ""
+    if obstacle.reason == READ_ONLY and _is_unversioned(X):
+        why = f"; {package} {_version(package)} hands over DLPack before version 1.0, which NumPy takes as read-only"
+    return DataError(f"cannot hand a {name} to {target.name}{condition}: it {obstacle.reason}{why}", fix=obstacle.fix)
+
+
+def _is_unversioned(X: Any) -> bool:
+    """Return whether an array is handed over by a version of DLPack that does not tell whether it may be written to."""
+    try:
+        return hasattr(X, "__dlpack__") and X.__dlpack__(max_version=(1, 0)) is None
+    except TypeError:
+        return True
+    except (BufferError, RuntimeError, ValueError):
+        return False
+
+
+def _version(package: str) -> str:
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return "(of an unknown version)"

@@ -8,6 +8,9 @@ COPY = "pass copy=True: it makes one copy"
 KINDS = "biufc"  # the NumPy kinds of DLPack: boolean, signed and unsigned integer, float, complex
 
 
+READ_ONLY = "is read-only, which tensors cannot be"
+
+
 class ZeroCopyObstacle(Exception):
     """The reason a zero-copy hand-over is impossible; a copy solves it, or it becomes a user error.
 
@@ -46,7 +49,7 @@ def demand_plain(array: Any, read_only: bool) -> None:
     if not array.dtype.isnative:
         raise ZeroCopyObstacle(f"has non-native byte order ({array.dtype.str})")
     if read_only:
-        raise ZeroCopyObstacle("is read-only, which tensors cannot be")
+        raise ZeroCopyObstacle(READ_ONLY)
     if any(stride < 0 for stride in array.strides):
         raise ZeroCopyObstacle(f"has negative strides {array.strides}")
     if any(stride % array.dtype.itemsize for stride in array.strides):

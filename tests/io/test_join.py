@@ -17,7 +17,7 @@ from gpupipe.errors import SchemaError
 from gpupipe.io.join import read_joined
 from gpupipe.io.settings import JoinedTable, Source
 from gpupipe.io.source_reader import LoadedTable
-from gpupipe.table.key_matches import WarningNote
+from gpupipe.user_warnings import WarningNote
 from tests.examples import examples
 
 
@@ -123,6 +123,12 @@ def test_two_columns_of_one_name_need_a_prefix(tmp_path: Path) -> None:
         join(tmp_path, left, right)
     assert "prefix: right_" in caught.value.fix
     assert join(tmp_path, left, right, prefix="r_").table.column_names == ["k", "v", "r_v", "r_w"]
+
+
+@pytest.mark.parametrize("more", [{"columns": ["v"]}, {"drop": ["k", "w"]}])
+def test_columns_of_a_table_need_not_list_its_key(tmp_path: Path, more: dict[str, Any]) -> None:
+    left, right = {"k": [2, 1]}, {"k": [1, 2], "v": [10, 20], "w": [0, 0]}
+    assert join(tmp_path, left, right, **more).table.to_pydict() == {"k": [2, 1], "v": [20, 10]}
 
 
 def test_an_absent_key_is_named_with_its_table(tmp_path: Path) -> None:

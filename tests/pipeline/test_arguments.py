@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 import pytest
 
 import gpupipe as gp
@@ -224,3 +225,77 @@ def test_a_dict_names_its_values_by_their_path() -> None:
         "source.taget: unknown key; did you mean 'target'?",
         "limits.memory: expected a size such as 20GiB or 500MB, got 'much'",
     )
+
+
+Y = pd.Series([0, 1] * 20, name="left")
+
+
+@pytest.mark.parametrize(
+    ("given", "name"),
+    [
+        (FRAME["left"], "left"),
+        (Y * 2 + 1, "left"),
+        (Y.rename(None), "target"),
+        (Y.rename("paid"), "paid"),
+        (Y.to_numpy(), "target"),
+        (Y.astype(bool).tolist(), "target"),
+        (pa.array(Y), "target"),
+        (pd.DataFrame({"left": Y, "right": Y}), ("left", "right")),
+    ],
+)
+@pytest.mark.parametrize("library", [pd.DataFrame, pa.Table.from_pandas])
+def test_values_of_the_target_are_accepted_for_a_frame(given: Any, name: Any, library: Callable[..., Any]) -> None:
+    source = gp.Pipeline(library(FRAME), target=given).config.source
+    assert source.target == name and source.frame is not None
+    names = [name] if isinstance(name, str) else list(name)
+    expected = given if isinstance(given, pd.DataFrame) else pd.DataFrame({names[0]: given})
+    assert source.frame.table.select(names).to_pandas().to_numpy().tolist() == expected.to_numpy().tolist()
+    assert set(source.frame.column_names) == {*FRAME.columns, *names}
+
+
+def test_values_are_copied_and_weights_may_be_values() -> None:
+    weights = np.arange(40.0)
+    made = gp.Pipeline(FRAME, target="left", weight=weights).config.source
+    weights[:] = 0
+    assert made.weight == "weight" and made.frame is not None
+    assert made.frame.table["weight"].to_pylist() == list(range(40))
+
+
+@pytest.mark.parametrize(
+    ("source", "given", "message"),
+    [
+        ("t.csv", Y, r"expected the name of a column of the source; got pandas.Series\n.*target\n.*target='left'"),
+        (FRAME, Y[:7], "expected 40 values, one for each row of the source; got 7"),
+        (FRAME, Y[::-1], r"another order than that of the frame\n.*\n.*target.loc\[frame.index\]"),
+        (FRAME, np.ones((40, 2)), "expected one column; got an array of 2 dimensions"),
+    ],
+)
+def test_values_that_are_not_those_of_the_rows_are_refused(source: Any, given: Any, message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
+        gp.Pipeline(source, target=given)
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"), [(0.2, {"test_size": 0.2}), (5, {"cv": 5}), (np.float64(0.4), {"test_size": 0.4})]
+)
+def test_a_number_is_short_for_a_split(given: Any, expected: dict[str, Any], tmp_path: Path) -> None:
+    assert pipeline(split=given).config.split == pipeline(split=expected).config.split
+    (tmp_path / "p.yaml").write_text(f"source: {{path: t.csv}}\nsplit: {given}\n")
+    assert gp.load_config(tmp_path / "p.yaml").split == pipeline(split=expected).config.split
+
+
+@pytest.mark.parametrize("given", [0, 1, 1.5, -3, True])
+def test_other_numbers_are_refused_as_a_split(given: Any) -> None:
+    with pytest.raises(ConfigError, match="split"):
+        pipeline(split=given)
+
+
+def test_names_that_are_not_texts_are_those_of_the_frame() -> None:
+    frame = FRAME.set_axis([1, 2, 3], axis=1)
+    config = gp.Pipeline(frame, target=np.int64(3), split={"group": 2}, data={1: {"range": [0, 99]}}).config
+    assert (config.source.target, config.split.group, *config.data) == ("3", "2", "1")
+
+
+def test_a_feature_program_gives_advice_in_python() -> None:
+    with pytest.raises(ConfigError, match=r"declare schema=\{'age': 'categorical'\}"):
+        gp.FeatureProgram([{"one_hot": "age"}]).fit(FRAME)

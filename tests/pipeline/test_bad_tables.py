@@ -159,7 +159,7 @@ def test_tables_of_other_columns_or_values_are_refused(model: Model, change: Any
         model.predict(change(frame()))
 
 
-@pytest.mark.filterwarnings("ignore::gpupipe.errors.PredictionWarning")
+@pytest.mark.filterwarnings("ignore::gpupipe.PredictionWarning")
 @pytest.mark.parametrize("change", [{"a": np.nan}, {"c": None}, {"c": "never seen"}, {"z": 99}, {"b": np.inf}])
 def test_nulls_and_unseen_levels_are_scored(model: Model, change: dict[str, Any]) -> None:
     assert np.isfinite(model.predict_proba(frame(**change))).all()

@@ -151,6 +151,11 @@ def test_an_unknown_further_table_is_an_error(run: gpupipe.Run, folder: Path) ->
         gpupipe.load_model(run.path).predict(customers, {"order": customers})
 
 
+def test_a_table_that_training_joined_is_refused_before_the_rows_are_read(churn_run: gpupipe.Run) -> None:
+    with pytest.raises(ConfigError, match=r"unknown further table 'shops'\n.*is joined before prediction"):
+        churn_run.model.predict({}, {"shops": {}})
+
+
 def test_a_further_table_without_a_column_is_an_error(run: gpupipe.Run, folder: Path) -> None:
     customers, orders = pd.read_parquet(folder / "customers.parquet"), pd.read_parquet(folder / "orders.parquet")
 

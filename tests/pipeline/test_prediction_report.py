@@ -14,14 +14,17 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pytest
+from scipy.stats import binom
 
 from gpupipe.artifact import ArtifactReader, ArtifactWriter
 from gpupipe.datasets.churn import customers
-from gpupipe.errors import ArtifactError, PredictionWarning
+from gpupipe.errors import ArtifactError
 from gpupipe.pipeline.model.model import Model, load_model
+from gpupipe.pipeline.model.prediction_report import UNLIKELY, ColumnReport
 from gpupipe.pipeline.result import Run
 from gpupipe.pipeline.scoring.local import score
 from gpupipe.pipeline.transformer import FeatureProgram
+from gpupipe.user_warnings import PredictionWarning
 
 OWN_KEYS = {"format", "format_version", "created", "gpupipe", "libraries", "files", "manifest_sha256"}
 
@@ -45,6 +48,7 @@ def odd() -> pd.DataFrame:
     return frame
 
 
+@pytest.mark.filterwarnings("ignore::gpupipe.PredictionWarning")
 def test_the_counts_equal_those_of_pandas(churn_run: Run, model: Model, odd: pd.DataFrame) -> None:
     """The training rows are the rows of the table without a prediction of the run, which has the test rows."""
     everything = customers(3000, 7).to_pandas()
@@ -73,6 +77,7 @@ def test_the_counts_equal_those_of_pandas(churn_run: Run, model: Model, odd: pd.
     assert len(repr(report)) < 300 and "weekly" not in repr(report)
 
 
+@pytest.mark.filterwarnings("ignore::gpupipe.PredictionWarning")
 def test_batches_and_parts_are_counted_together(
     model: Model, odd: pd.DataFrame, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -83,6 +88,7 @@ def test_batches_and_parts_are_counted_together(
     assert model.last_prediction_report == whole
 
 
+@pytest.mark.filterwarnings("ignore::gpupipe.PredictionWarning")
 def test_each_thread_has_its_own_report(model: Model, odd: pd.DataFrame) -> None:
     model.predict(odd)
     elsewhere: list[Any] = [model.last_prediction_report]
@@ -105,7 +111,8 @@ def test_a_column_of_unseen_levels_warns_at_the_line_that_predicts(model: Model,
         model.predict(strange)
     assert model.last_prediction_report is not None
     assert {warning.filename for warning in caught} == {__file__}
-    assert [str(warning.message) for warning in caught] == list(model.last_prediction_report.alarms)
+    assert [str(warning.message) for warning in caught] == list(model.last_prediction_report.warnings)
+    assert model.last_prediction_report.warnings[:3] == model.last_prediction_report.alarms
     assert [text.split(":")[0] for text in model.last_prediction_report.alarms] == [
         "column 'tenure'", "column 'MonthlyCharges'", "column 'Contract'",
     ]  # fmt: skip
@@ -126,6 +133,29 @@ def test_a_property_that_is_common_in_training_raises_no_alarm(model: Model, odd
             model.predict(row | {"Contract": "weekly"})
         with pytest.raises(PredictionWarning, match="'City'"):
             model.predict([row | {"Age": 40.0}] * 20)
+
+
+def test_levels_that_some_rows_have_warn_once_if_training_does_not_lead_to_expect_them(
+    model: Model, odd: pd.DataFrame
+) -> None:
+    """Some cities of the training rows occur once; no row has another contract."""
+    with pytest.warns(PredictionWarning) as caught:
+        model.predict(odd.drop(columns="City").assign(City=odd["City"].iloc[0]))
+    ((text, file),) = [(str(warning.message), warning.filename) for warning in caught]
+    assert text == "Contract: 100 of 500 rows have a level unseen in training (found 'weekly')"
+    assert file == __file__
+
+
+@pytest.mark.parametrize("share", [0.0, 0.02, 0.3, 0.9])
+@pytest.mark.parametrize("n_rows", [1, 20, 400])
+def test_unseen_levels_are_surprising_by_a_bound_of_the_binomial_distribution(share: float, n_rows: int) -> None:
+    for n_unseen in range(1, n_rows + 1):
+        column = ColumnReport("c", "categorical", 0, n_unseen, unseen_share=share)
+        exact = binom.sf(n_unseen - 1, n_rows, share)  # the probability of this number or more, by SciPy
+        if column.has_surprising_levels(n_rows):
+            assert exact < UNLIKELY
+        else:
+            assert exact > UNLIKELY / 40  # the bound is at most this far from the probability here
 
 
 def test_batch_scoring_prints_the_report_instead_of_warning(churn_run: Run, odd: pd.DataFrame, tmp_path: Path) -> None:

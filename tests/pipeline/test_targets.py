@@ -194,7 +194,7 @@ def test_rows_without_one_of_the_targets_are_dropped(tmp_path: Path) -> None:
     frame = FRAME.copy()
     frame.loc[:9, "cost"], frame.loc[5:19, "size"] = np.nan, np.nan
     run = pipeline(list(NUMBERS), frame, split={"cv": 3}).run(tmp_path / "run")
-    notes = [note.text for note in run.timeline.all_notes("info")]
+    notes = [note.text for note in run.timeline.all_notes("warning")]
     assert "20 rows in which a target is missing were dropped" in notes
     assert set(run.predictions["row"]) == set(range(20, N))
 

@@ -15,7 +15,7 @@ import pytest
 
 import gpupipe as gp
 
-pytestmark = pytest.mark.filterwarnings("ignore::gpupipe.errors.PredictionWarning")  # one missing row is all rows
+pytestmark = pytest.mark.filterwarnings("ignore::gpupipe.PredictionWarning")  # one missing row is all rows
 PARTS = ["year", "month", "day", "hour"]
 COLUMNS = ("iso", "dotted", "swapped", "digits", "ticks")
 SCHEMA = {

@@ -23,7 +23,7 @@ from click.testing import CliRunner, Result
 import gpupipe as gp
 from gpupipe.cli.predict import command
 from gpupipe.config import parse_config
-from gpupipe.errors import ArtifactError, ConfigError, GpupipeError, PredictionWarning, SchemaError
+from gpupipe.errors import ArtifactError, ConfigError, GpupipeError, SchemaError
 from gpupipe.pipeline.explain.explanation import Explanation
 from gpupipe.pipeline.run import run_pipeline
 from gpupipe.pipeline.untrusted import process as untrusted_process
@@ -32,6 +32,7 @@ from gpupipe.pipeline.untrusted.explanations import describe_explanation, explan
 from gpupipe.pipeline.untrusted.messages import pack, pack_arrays
 from gpupipe.pipeline.untrusted.model import UntrustedModel
 from gpupipe.pipeline.untrusted.worker import ModelWorker
+from gpupipe.user_warnings import PredictionWarning
 
 N = 300
 BOMB = """\

@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gpupipe.errors import SchemaError
+from gpupipe.table.time_columns import iso_times
 from tests.examples import examples
 
 STAMPS = st.lists(st.datetimes(datetime(1700, 1, 1), datetime(2200, 1, 1)) | st.none(), max_size=20)
@@ -212,3 +213,32 @@ def test_a_recorded_format_is_not_replaced_by_iso_8601(encoded) -> None:
 )
 def test_a_column_without_any_time_is_all_null(encoded, meaning, column: pa.Array) -> None:
     assert meaning(encoded({"t": column}, t="datetime"), "t") == [None, None]
+
+
+@pytest.mark.parametrize(
+    "texts",
+    [
+        ["2024-01-31", "2024-02-29T05:06:07.25", None, "2024-01-31 05:06+02:00"],
+        ["2024-01-31", "2024-02-30"],
+        ["2024-01-31", "unknown"],
+        ["2024-01-31", ""],
+        ["20240131"],
+        ["31.01.2024"],
+        [None, None],
+    ],
+)
+def test_texts_are_times_without_a_declaration_if_the_standard_library_reads_all(texts: list) -> None:
+    column = pa.chunked_array([pa.array(texts, pa.string())])
+
+    def read(text: str) -> datetime:
+        moment = datetime.fromisoformat(text)
+        return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).astimezone(UTC).replace(tzinfo=None)
+
+    try:
+        known = [text for text in texts if text is not None]
+        expected = [None if text is None else read(text) for text in texts] if known and "-" in known[0] else None
+    except ValueError:
+        expected = None
+    for each in (column, column.dictionary_encode()):
+        found = iso_times(each)
+        assert (None if found is None else found.to_pylist()) == expected

@@ -51,9 +51,20 @@ class Foreign:
         return self._array.__dlpack_device__()
 
 
+class Old(Foreign):
+    """An array of a library that exports DLPack without a version."""
+
+    def __dlpack__(self, stream: Any = None) -> Any:
+        return self._array.__dlpack__()
+
+
+Old.__module__ = "numpy.of_the_tests"  # the version in the message is that of the package
+
+
 REFUSED_WITHOUT_A_COPY: dict[str, tuple[Any, str]] = {
     "read-only": (read_only(np.ones(3, "float32")), "is read-only"),
     "read-only through DLPack": (Foreign(read_only(np.ones(3, "float32"))), "is read-only"),
+    "old DLPack": (Old(np.ones(3, "float32")), "is read-only"),
     "broadcast": (np.broadcast_to(np.float32(1), (3, 4)), "is read-only"),
     "big-endian": (np.ones(3, ">f4"), "byte order"),
     "odd strides": (np.ones(6, {"names": ["a"], "formats": ["f4"], "offsets": [0], "itemsize": 6})["a"], "multiples"),
@@ -68,6 +79,12 @@ REFUSED: dict[str, tuple[Any, str]] = {
     "masked": (np.ma.array([1.0, 2.0], mask=[False, True]), "has a mask"),
     "with gradients": (torch.ones(3, requires_grad=True), "detach"),
 }
+
+
+def test_an_old_version_of_dlpack_is_named_with_that_of_its_library() -> None:
+    expected = f"{np.__version__} hands over DLPack before version 1.0".replace(".", r"\.")
+    with pytest.raises(DataError, match=f"read-only, which tensors cannot be; numpy {expected}"):
+        to_torch(Old(np.ones(3, "float32")))
 
 
 @pytest.mark.parametrize("case", REFUSED_WITHOUT_A_COPY)

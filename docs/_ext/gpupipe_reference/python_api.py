@@ -41,6 +41,7 @@ GROUPS: dict[str, tuple[str, tuple[str, ...]]] = {
             "Explanation",
             "DriftReport",
             "PredictionWarning",
+            "RunWarning",
         ),
     ),
     "Validation": ("Split rows over time for scikit-learn.", ("GroupTimeSplit",)),

@@ -77,6 +77,9 @@ def advise_texts(column: TextExpr, statistics: Statistics) -> str:
         return f"it contains dates: {declare_texts(column.name, texts)}"
     if numbers := guess_format(texts):
         return f"it contains numbers: `- parse_number: {_flow(numbers.settings(column.name))}`"
+    if (words := _words(texts)) is not None:
+        unless = f" except {', '.join(map(repr, words[:3]))}" if words else ""
+        return f"its texts are numbers{unless}: `- parse_number: {column.name}`"
     return f"derive features with `- text_hash: {column.name}`, or list it in source.drop"
 
 

@@ -114,7 +114,8 @@ def _outputs(builder: ProgramBuilder, derivation: Derivation | None) -> list[Out
     if builder.view == "embedding":
         outputs.sort(key=lambda output: output.n_codes > 0)
     if not outputs:
-        raise ConfigError("no feature remains", where="features", fix="select columns that are not dropped or text")
+        fix = "; ".join(builder.warnings) or "select columns that are not dropped"
+        raise ConfigError("no feature remains", where="features", fix=fix)
     return outputs
 
 

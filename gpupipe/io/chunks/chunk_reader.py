@@ -125,12 +125,13 @@ def _read(
         chosen = choose_numbers(held, texts) if columns is None else columns.numbers
         numbers = {name: kind for name, kind in chosen.items() if kind in held.get(name, ())}
         table = convert_numbers(table, numbers, source.csv)
-        for name, profile in profile_texts(table, texts).items():
-            notes.add_profile(name, profile)
     known = frozenset(table.column_names)  # pyarrow makes a list of all names at each access
     unusable = tuple(name for name in wanted.seen if name not in known and wanted.is_wanted(name))
     if chunk.file.format != "generator":  # generated columns are plain
         table = clean_table(table, chunk.file, wanted, notes, source.strips_typed_files)
+    if chunk.file.format in ("csv", MEMORY):
+        for name, profile in profile_texts(table, declared_texts(source)).items():
+            notes.add_profile(name, profile)
     columns_of_table = zip(table.column_names, table.columns, strict=True)
     empty = frozenset(name for name, column in columns_of_table if column.null_count == len(column))
     read_as = ChunkColumns(kinds or _kinds(table), numbers)

@@ -109,7 +109,7 @@ def scan_source(
     scan.agree(found)
     mixed = clashes([describe_file(file.facts) for file in found])
     if mixed and all(file.file.format == "csv" for file in found):
-        notes.add(mixed_note(mixed))
+        notes.warn(mixed_note(mixed))
         scan.agree(found, mixed)
     chunks = [chunk for file in found for chunk in file.chunks]
     for chunk in chunks:

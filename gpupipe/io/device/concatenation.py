@@ -106,7 +106,7 @@ def _combine(
     found = [{n: _found(n, column, part.rules, backend) for n, column in part.columns.items()} for part in parts]
     mixed = clashes(_types(found)) if all(part.file.format == "csv" for part in parts) else []
     if mixed:
-        notes.add(mixed_note(mixed))
+        notes.warn(mixed_note(mixed))
         found = [{name: A_TEXT if name in mixed else column for name, column in columns.items()} for columns in found]
     schema = common_schema(_types(found), [part.file for part in parts], notes)
     texts = [field.name for field in schema if field.type == TEXT]

@@ -123,7 +123,7 @@ def _without_wrapped_times(table: pa.Table, seconds: pa.Table, notes: Notes) -> 
     for name, ticks in zip(seconds.column_names, seconds.columns, strict=True):
         fits = pc.less_equal(pc.abs(ticks.cast(pa.int64())), MAX_SECONDS)
         if n_beyond := len(fits) - fits.null_count - (pc.sum(fits).as_py() or 0):
-            notes.add(f"column {name!r} has {describe_beyond(n_beyond)}", name)
+            notes.warn(f"column {name!r} has {describe_beyond(n_beyond)}", name)
             columns[name] = pc.if_else(fits, columns[name], pa.scalar(None, columns[name].type))
     return pa.table(columns)
 

@@ -146,12 +146,19 @@ class NotebookDisplay:
             n = len(self._stages)
             summary = f"{'✗' if failed else '✓'} {n} stage{'' if n == 1 else 's'}, {format_whole_seconds(seconds)}"
             fold = "" if self._closing else " open"
-            found = f"<details{fold}><summary>{summary}</summary>{stages_table(self._stages)}</details>"
+            shown = "" if fold else "".join(map(_line, self._warned()))  # not folded away with the stages
+            found = f"<details{fold}><summary>{summary}</summary>{stages_table(self._stages)}</details>{shown}"
         return f"<div>{found}{''.join(map(_line, self._notes))}{self._closing}</div>"
 
     def _plain(self) -> str:
         ended = [stage for stage in self._stages if stage not in self._began]
-        return "\n".join(printable(ended_line(stage, ("✓", "✗"), WIDTH)) for stage in ended)
+        lines = [ended_line(stage, ("✓", "✗"), WIDTH) for stage in ended]
+        return "\n".join(map(printable, (*lines, *self._warned(), *self._notes)))
+
+    def _warned(self) -> list[str]:
+        """Return the warnings of the stages, each once."""
+        notes = [note for stage in self._stages for note in stage.notes if note.level != "info"]
+        return list(dict.fromkeys(f"{note.level}: {note.text}" for note in notes))
 
 
 def _line(text: str) -> str:

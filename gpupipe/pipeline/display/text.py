@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from gpupipe.config import Config
 from gpupipe.names import count_noun
 from gpupipe.pipeline.timeline import Stage
 from gpupipe.report.data import LeaderboardRow
@@ -15,6 +16,18 @@ FIGURES_WIDTH = 48  # characters of rows, rate, time and device
 RATE_WIDTH = 14
 WIDTH_WITH_RATE = 100  # narrower lines have no rate
 MAX_NAME_WIDTH = 44  # of the column of names where there is room for more
+
+
+def describe_pipeline(config: Config) -> str:
+    """Return a line about a pipeline: its source, target, further tables, ops and models."""
+    parts = [
+        config.source.label,
+        *([f"target {', '.join(map(repr, config.source.targets))}"] if config.source.target else []),
+        *([count_noun(len(config.tables), "further table")] if config.tables else []),
+        count_noun(len(config.features), "op"),
+        ", ".join(entry.label for entry in config.models) or "models by task",
+    ]
+    return config.origin.redactor.hide(f"Pipeline({config.name!r}: {'; '.join(parts)})")
 
 
 def stage_line(stage: Stage, mark: str, took: str, width: int) -> str:

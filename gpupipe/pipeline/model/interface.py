@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-import warnings
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -14,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from gpupipe.backends.base import Backend
-from gpupipe.errors import ArtifactError, PredictionWarning
+from gpupipe.errors import ArtifactError
 from gpupipe.io.settings import TableSource
 from gpupipe.models import Prediction
 from gpupipe.pipeline.decision import Decision
@@ -36,6 +35,7 @@ from gpupipe.pipeline.parity.verification import Verification
 from gpupipe.rules.model_rules import ServedRules
 from gpupipe.table.frames import frame_to_arrow, is_dask_frame
 from gpupipe.typing import Array
+from gpupipe.user_warnings import PredictionWarning, warn_user
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -149,7 +149,8 @@ class LoadedModel(UncertainPredictions):
         Warns
         -----
         PredictionWarning
-            If no value of a column is like the training rows; `last_prediction_report` has the counts.
+            If more rows have a level unseen in training than those that occur there once lead to expect, or no value of
+            a column is like the training rows; `last_prediction_report` has the counts.
         """
         if is_dask_frame(data):
             from gpupipe.pipeline.model.dask_predictions import predict_frame
@@ -355,11 +356,10 @@ class LoadedModel(UncertainPredictions):
         return X
 
     def _keep_report(self, report: PredictionReport) -> None:
-        """Store the report of a prediction; issue its alarms as warnings at the line that called the model."""
+        """Store the report of a prediction; issue its warnings at the line that called the model."""
         self._last.report = report
-        if self.warns:
-            for alarm in report.alarms:
-                warnings.warn(alarm, PredictionWarning, stacklevel=4)
+        for text in report.warnings if self.warns else ():
+            warn_user(text, PredictionWarning)
 
     def source_of(self, path: str) -> TableSource:
         """Return the source of rows to score (file, glob, folder or URL), with the reader settings of the training."""

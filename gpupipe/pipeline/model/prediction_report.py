@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import html
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import reduce
@@ -76,25 +77,45 @@ class ColumnReport:
     def alarm(self, n_rows: int) -> str:
         """Return why no value of this column is like the training rows, or ``""``."""
         n_values = n_rows - self.n_null
-        if self.n_unseen and self.n_unseen == n_values and self._is_unlikely(self.unseen_share, n_values):
+        if self.n_unseen and self.n_unseen == n_values and self._is_unlikely(self.unseen_share, n_values, n_values):
             return f"column {self.name!r}: every level is unseen in training{self._examples}"
-        if n_rows and not n_values and self.null_share != 1 and self._is_unlikely(self.null_share, n_rows):
+        if n_rows and not n_values and self.null_share != 1 and self._is_unlikely(self.null_share, n_rows, n_rows):
             then = "" if self.null_share is None else f" ({self.null_share:.1%} in training)"
             return f"column {self.name!r}: every row is null{then}"
         if self.kind == "numeric" and n_values >= FEWEST_ROWS and self.n_outside == n_values:
             return f"column {self.name!r}: every value is outside the training range {self._range}"
         return ""
 
+    def has_surprising_levels(self, n_rows: int) -> bool:
+        """Return whether more rows have unseen levels than the training rows, in which some occur once, lead to expect.
+
+        False for a model that did not record them.
+        """
+        n_values, share = n_rows - self.n_null, self.unseen_share
+        return bool(self.n_unseen) and share is not None and self._is_unlikely(share, self.n_unseen or 0, n_values)
+
     @staticmethod
-    def _is_unlikely(share: float | None, n_rows: int) -> bool:
-        """Return whether `n_rows` rows in a row are improbable for a property with this share of all rows."""
-        return n_rows >= FEWEST_ROWS if share is None else share**n_rows < UNLIKELY
+    def _is_unlikely(share: float | None, n_odd: int, n_rows: int) -> bool:
+        """Return whether it is improbable that `n_odd` of `n_rows` rows have a property with this share of all rows.
+
+        By Chernoff's bound of the binomial distribution: Hoeffding, Probability Inequalities for Sums of Bounded Random
+        Variables, J. Am. Stat. Assoc. 58 (1963), theorem 1. It is exact if all rows have the property.
+        """
+        if share is None:
+            return n_rows >= FEWEST_ROWS
+        found = n_odd / n_rows
+        if found <= share:
+            return False
+        terms = ((found, share), (1 - found, 1 - share))
+        exponent = n_rows * sum(a * (math.log(a / b) if b else math.inf) for a, b in terms if a)
+        return math.exp(-exponent) < UNLIKELY
 
     def novelty(self, n_rows: int) -> str:
         """Return the counts of unseen levels and of values outside the range as text, or ``""`` if all are 0."""
         of = f"of {count_noun(n_rows, 'row')}"
         if self.n_unseen:
-            return f"{self.name}: {self.n_unseen:,} {of} have a level unseen in training{self._examples}"
+            verb = "has" if self.n_unseen == 1 else "have"
+            return f"{self.name}: {self.n_unseen:,} {of} {verb} a level unseen in training{self._examples}"
         if self.n_outside:
             sides = f"{self.n_below or 0:,} below, {self.n_above or 0:,} above"
             return f"{self.name}: {self.n_outside:,} {of} are outside the training range {self._range}: {sides}"
@@ -136,6 +157,16 @@ class PredictionReport:
     def alarms(self) -> tuple[str, ...]:
         """Messages about columns in which no value is like the training rows."""
         return tuple(alarm for column in self.columns if (alarm := column.alarm(self.n_rows)))
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """The alarms, and one message about the other columns with more unseen levels than is to be expected."""
+        rest = [each for each in self.columns if each.has_surprising_levels(self.n_rows)]
+        rest = [each for each in rest if not each.alarm(self.n_rows)]
+        shown = [column.novelty(self.n_rows) for column in rest[:N_LINES]]
+        if len(rest) > len(shown):
+            shown.append(f"and {len(rest) - len(shown)} more columns")
+        return (*self.alarms, *(["; ".join(shown)] if shown else []))
 
     def lines(self, limit: int = N_LINES) -> list[str]:
         """Return lines of text: alarms, columns with new values, and shares of nulls.

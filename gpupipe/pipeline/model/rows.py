@@ -53,6 +53,7 @@ class RowsToPredict:
 
 def rows_to_predict(model: LoadedModel, data: Any, tables: Any, as_of: Any) -> RowsToPredict:
     """Return the arguments of `gpupipe.Model.predict` as rows to predict; raise its errors if they are invalid."""
+    require_known(model, tables)
     made = [AS_OF] if model.events.entities is not None and AS_OF in model.inputs else []  # may come from `as_of`
     required = [name for name in model.inputs if name not in made]
     optional = [*made, *(each.column for each in model.rules)]
@@ -75,14 +76,23 @@ def entities_to_predict(model: LoadedModel, tables: Any, as_of: Any) -> RowsToPr
     return RowsToPredict(model.events.rows(events, now), events, now)
 
 
-def _read_events(model: LoadedModel, tables: Any, *, for_rows: bool = False) -> dict[str, pa.Table]:
+def require_known(model: LoadedModel, tables: Any) -> None:
+    """Raise ConfigError unless the further tables are event tables of the model."""
     if not isinstance(tables, Mapping | None):
         raise ConfigError(f"tables: expected a dict of table names to tables; got {type(tables).__name__}")
-    known, tables = model.events.tables, tables or {}
-    if unknown := [name for name in tables if name not in known]:
+    known = model.events.tables
+    if unknown := [name for name in tables or {} if name not in known]:
         reads = f"the model reads {', '.join(known)}" if known else "the model reads no further tables"
-        hint = did_you_mean(unknown[0], known) or f"remove the table: {reads}"
+        hint = did_you_mean(unknown[0], known) or (
+            f"remove the table: {reads}; a table that training joined is joined before prediction: its columns are "
+            "columns of the rows"
+        )
         raise ConfigError(f"unknown further table {unknown[0]!r}", fix=hint)
+
+
+def _read_events(model: LoadedModel, tables: Any, *, for_rows: bool = False) -> dict[str, pa.Table]:
+    require_known(model, tables)
+    known, tables = model.events.tables, tables or {}
     needed = model.events.columns(model.features.derivation, for_rows=for_rows)
     model.events.require(list(tables), needed)
     found = {}

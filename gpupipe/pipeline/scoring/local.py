@@ -21,6 +21,7 @@ from gpupipe.pipeline.explain.outputs import reason_names, require_explainable
 from gpupipe.pipeline.id_columns import ROW, choose_columns, output_names, read_columns, require_free_names
 from gpupipe.pipeline.model.interface import LoadedModel
 from gpupipe.pipeline.model.model import load_model
+from gpupipe.pipeline.model.rows import require_known
 from gpupipe.pipeline.scoring.bad_rows import OnError, ScreenedRows, errors_in, require_own_file, screen
 from gpupipe.pipeline.scoring.outputs import rejected_path, require_output_file, scoring_inputs, write_table
 from gpupipe.pipeline.scoring.summary import ScoreSummary, reason_line
@@ -107,6 +108,7 @@ def score(
     loaded_model = load_model(model, device, allow_code=allow_code, untrusted=untrusted, limits=limits)
     if explain:
         require_explainable(loaded_model.goal)
+    require_known(loaded_model, tables)
     try_event_tables(loaded_model, tables, adjust)
     if data is None:
         if on_error != "error" or keep or ids or explain:

@@ -45,7 +45,7 @@ class TextProfile:
         if self.strays and self.is_marked:
             return (
                 f"column {name!r} is text, but looks like numbers with other separators ({min(self.strays)!r}): "
-                "set csv.decimal and csv.thousands"
+                "set csv.decimal and csv.thousands, or add the op parse_number"
             )
         if self.has_numbers and 0 < len(self.strays) <= FEW:
             bands = ", ".join(repr(text) for text in sorted(self.strays) if is_band(text))
@@ -53,10 +53,8 @@ class TextProfile:
                 f"{bands}: a band of numbers, not a missing value; declare the column categorical, or read its limit: "
                 f"- parse_number: {{columns: {name}, bands: limit}}"
             )
-            return (
-                f"column {name!r} is text: all values are numbers except {shown}; "
-                f"{meaning or 'to read these as missing, add them to csv.null_values'}"
-            )
+            fix = "to read these as missing, add them to csv.null_values, or replace them by None in a frame"
+            return f"column {name!r} is text: all values are numbers except {shown}; {meaning or fix}"
         return ""
 
 

@@ -1,0 +1,56 @@
+"""Warning classes of the Python interface, and the function that issues them at the line of the user."""
+
+from __future__ import annotations
+
+import sys
+import warnings
+
+_PASSED_OVER = ("gpupipe", "sklearn")  # packages whose frames are between the user's line and a warning
+
+
+class RunWarning(UserWarning):
+    """Warning about the data, features or settings of a run: dropped rows and columns, texts read as other values.
+
+    Each is issued once, at the line that called gpupipe. A run shows its warnings in its display or as `RunWarning`;
+    `Run.notes` has them in both cases.
+
+    Examples
+    --------
+    >>> import warnings
+    >>> import gpupipe as gp
+    >>> import pandas as pd
+    >>> frame = pd.DataFrame({"age": range(100), "left": ["no", "yes", "yes", None] * 25})
+    >>> with warnings.catch_warnings(record=True) as caught:
+    ...     warnings.simplefilter("always", gp.RunWarning)
+    ...     X, y = gp.Pipeline(frame, target="left").features()
+    >>> print(caught[0].message)
+    25 rows without a target were dropped
+    """
+
+
+class PredictionWarning(UserWarning):
+    """Warning about rows to predict: levels that are unseen in training, or a column without a value like its rows.
+
+    Examples
+    --------
+    Turn the warning into an error:
+
+    >>> import warnings
+    >>> import gpupipe as gp
+    >>> with warnings.catch_warnings():
+    ...     warnings.simplefilter("error", gp.PredictionWarning)
+    """
+
+
+class WarningNote(str):
+    """Note that a run shows as a warning."""
+
+    __slots__ = ()
+
+
+def warn_user(text: str, category: type[Warning] = RunWarning) -> None:
+    """Issue a warning at the line of the user: the innermost frame outside of gpupipe and scikit-learn."""
+    frame, level = sys._getframe(1), 2
+    while frame.f_back is not None and frame.f_globals.get("__name__", "").partition(".")[0] in _PASSED_OVER:
+        frame, level = frame.f_back, level + 1
+    warnings.warn(text, category, stacklevel=level)
