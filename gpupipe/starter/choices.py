@@ -77,7 +77,7 @@ def split_offers(analysis: TargetAnalysis) -> list[tuple[str, dict[str, Any]]]:
     """Return alternative splits that the columns suggest, each with a comment."""
     columns = analysis.columns
     offers = [_offer_of_parts(columns.facts[name], analysis) for name in columns.dropped]
-    times = [name for name in columns.kept if columns.kind(name) == "datetime"]
+    times = analysis.split_times
     if times:
         offers.append(("To test on the latest rows, as in production:", {"time": times[0], "test_size": 0.2}))
     groups = [name for name, column in columns.facts.items() if _may_group(column, analysis)]

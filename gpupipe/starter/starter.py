@@ -14,7 +14,7 @@ from gpupipe.report.text import printable
 from gpupipe.starter.choices import gpu_comments, write_evaluation, write_features, write_models, write_split
 from gpupipe.starter.columns import TableColumns, inspect_columns
 from gpupipe.starter.document import YamlDocument
-from gpupipe.starter.leaks import MIN_ROWS
+from gpupipe.starter.evidence import MIN_ROWS
 from gpupipe.starter.power import MAX_TOGETHER
 from gpupipe.starter.source import about_target, path_from, write_source
 from gpupipe.starter.target import suggest_targets

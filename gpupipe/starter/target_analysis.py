@@ -70,6 +70,12 @@ class TargetAnalysis:
     unchecked: Sequence[str]
 
     @property
+    def split_times(self) -> list[str]:
+        """The datetime columns to divide the rows by, earliest first: no date that may be one of the outcome."""
+        times = [name for name in self.sample.columns if name in self.sample.times and name not in self.warnings]
+        return sorted(times, key=lambda name: float(np.nanmedian(self.sample.columns[name])))
+
+    @property
     def n_known(self) -> int:
         """Number of rows with a target."""
         return len(self.rows)
@@ -97,10 +103,12 @@ def analyse_target(columns: TableColumns, wanted: str) -> TargetAnalysis:
     y = target_values((read,), rows, goal, {target: [positive.label]} if positive else {})
     assert y is not None
     counts = np.bincount(y.astype(int), minlength=goal.n_classes).tolist() if goal.n_classes else []
-    sample = draw_sample(table, y, goal.task, target)
+    texts = [name for name in columns.kept if columns.kind(name) == "text" and name not in columns.written_numbers()]
+    filled = {name: columns.facts[name].values.take(pa.array(rows)).is_valid().to_numpy() for name in texts}
+    sample = draw_sample(table, y, goal.task, target, filled)
     report = find_leaks(sample, target, goal.labels)
     columns = columns.drop({name: f"leak: {evidence}" for name, evidence in report.leaks.items()})
-    sample = sample.without(report.leaks)
+    sample = sample.without([*report.leaks, *texts])
     times = [name for name in columns.kept if columns.kind(name) == "datetime"]
     uninformative = find_uninformative_columns(sample, columns.facts, target, times)
     columns = columns.drop(uninformative)
