@@ -10,7 +10,7 @@ from typing import Any
 from gpupipe.backends import DeviceReport
 from gpupipe.doctor.distributions import Distributions, install_extra, suitable_major
 from gpupipe.features.ops.auto import Auto
-from gpupipe.names import enumerate_names
+from gpupipe.names import count_noun, enumerate_names
 from gpupipe.starter.columns import TableColumns
 from gpupipe.starter.document import YamlDocument, flow
 from gpupipe.starter.facts import ColumnFacts
@@ -117,6 +117,7 @@ def write_features(document: YamlDocument, columns: TableColumns, analysis: Targ
     tails, target = (analysis.tails, analysis.goal.target) if analysis else ((), None)
     inputs = [name for name in columns.kept if name != target]
     document.line("features:")
+    _write_sentinels(document, columns, inputs)
     _write_numbers(document, columns, inputs)
     _write_distance(document, columns, inputs)
     if tails:
@@ -133,6 +134,19 @@ def write_features(document: YamlDocument, columns: TableColumns, analysis: Targ
         )
     document.line('  - auto: "@all"')
     document.blank()
+
+
+def _write_sentinels(document: YamlDocument, columns: TableColumns, inputs: Sequence[str]) -> None:
+    """Write an op for the columns that have the same sentinels."""
+    left = {name: columns.sentinels[name] for name in inputs if name in columns.sentinels and name[:1] not in "!@"}
+    left = {name: found for name, found in left.items() if columns.kind(name) == "numeric"}
+    while left:
+        first = next(iter(left.values()))
+        alike = {name: found for name, found in left.items() if found.values == first.values}
+        rows = ", ".join(f"{name} in {count_noun(found.n_rows, 'row')}" for name, found in alike.items())
+        settings = {"columns": list(alike), "values": list(first.values)}
+        document.line(f"  - null_if: {flow(settings)}", f"{first.text}: {rows}")
+        left = {name: found for name, found in left.items() if name not in alike}
 
 
 def _write_numbers(document: YamlDocument, columns: TableColumns, inputs: Sequence[str]) -> None:

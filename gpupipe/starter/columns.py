@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import pyarrow as pa
@@ -14,6 +14,7 @@ from gpupipe.backends import choose
 from gpupipe.io.formats.csv.reader import read_texts
 from gpupipe.io.settings import TableSource
 from gpupipe.starter.facts import ColumnFacts, collect_facts
+from gpupipe.starter.sentinels import Sentinel, find_sentinels, with_null_values, without_sentinels
 from gpupipe.starter.source_table import SourceTable, read_source_table
 from gpupipe.starter.useless_columns import find_useless_columns
 from gpupipe.table.blocks import Table
@@ -125,12 +126,16 @@ class TableColumns:
         The entries of ``schema:``.
     dropped : mapping of str to str
         The entries of ``drop:``, each with the reason.
+    sentinels : mapping of str to Sentinel
+        The values that mark missing values, which are null in `source_table` and `facts`, except for those that
+        ``csv.null_values`` has.
     """
 
     source_table: SourceTable
     facts: Mapping[str, ColumnFacts]
     declared: Mapping[str, ColumnDeclaration]
     dropped: Mapping[str, str]
+    sentinels: Mapping[str, Sentinel] = field(default_factory=dict)
 
     @property
     def n_rows(self) -> int:
@@ -191,5 +196,13 @@ def inspect_columns(path: str, source: TableSource | None = None) -> TableColumn
     """
     source_table = read_source_table(path, source)
     facts = collect_facts(source_table.table)
+    sentinels = find_sentinels(facts)
+    source_table = replace(source_table, table=without_sentinels(source_table.table, sentinels))
+    facts |= collect_facts(source_table.table.select(list(sentinels)))
     declared = find_declarations(facts, source_table)
-    return TableColumns(source_table, facts, declared, {}).drop(find_useless_columns(facts, set(declared)))
+    columns = TableColumns(source_table, facts, declared, {}, sentinels)
+    columns = columns.drop(find_useless_columns(facts, set(declared)))
+    dates = [name for name in sentinels if name in columns.kept and columns.kind(name) == "datetime"]
+    source_table, written = with_null_values(source_table, dates, sentinels, facts)
+    sentinels = {name: found for name, found in sentinels.items() if name not in written}
+    return replace(columns, source_table=source_table, sentinels=sentinels)
