@@ -10,7 +10,7 @@ from typing import Any
 from gpupipe.backends import DeviceReport
 from gpupipe.doctor.distributions import Distributions, install_extra, suitable_major
 from gpupipe.features.ops.auto import Auto
-from gpupipe.names import enumerate_names
+from gpupipe.names import count_noun, enumerate_names
 from gpupipe.starter.columns import TableColumns
 from gpupipe.starter.document import YamlDocument, flow
 from gpupipe.starter.entities import MIN_REPEATED
@@ -104,7 +104,7 @@ def split_offers(analysis: TargetAnalysis, size: Mapping[str, Any]) -> list[tupl
     """Return alternative splits that the columns suggest, each with a comment."""
     columns = analysis.columns
     offers = [_offer_of_parts(columns.facts[name], analysis) for name in columns.dropped]
-    whole = [name for name in columns.kept if columns.kind(name) == "datetime" and not columns.facts[name].n_null]
+    whole = [name for name in analysis.split_times if not columns.facts[name].n_null]
     times = [analysis.series.time] if analysis.series else whole
     if times and not analysis.series:
         offers.append(("To test on the latest rows, as in production:", {"time": times[0], "test_size": 0.2}))
@@ -144,6 +144,7 @@ def write_features(document: YamlDocument, columns: TableColumns, analysis: Targ
     """Write the ``features:`` section."""
     tails, inputs = (analysis.tails, analysis.inputs) if analysis else ((), columns.kept)
     document.line("features:")
+    _write_sentinels(document, columns, inputs)
     _write_numbers(document, columns, inputs)
     _write_texts(document, columns, inputs)
     _write_distance(document, columns, inputs)
@@ -161,6 +162,19 @@ def write_features(document: YamlDocument, columns: TableColumns, analysis: Targ
         )
     document.line('  - auto: "@all"')
     document.blank()
+
+
+def _write_sentinels(document: YamlDocument, columns: TableColumns, inputs: Sequence[str]) -> None:
+    """Write an op for the columns that have the same sentinels."""
+    left = {name: columns.sentinels[name] for name in inputs if name in columns.sentinels and name[:1] not in "!@"}
+    left = {name: found for name, found in left.items() if columns.kind(name) == "numeric"}
+    while left:
+        first = next(iter(left.values()))
+        alike = {name: found for name, found in left.items() if found.values == first.values}
+        rows = ", ".join(f"{name} in {count_noun(found.n_rows, 'row')}" for name, found in alike.items())
+        settings = {"columns": list(alike), "values": list(first.values)}
+        document.line(f"  - null_if: {flow(settings)}", f"{first.text}: {rows}")
+        left = {name: found for name, found in left.items() if name not in alike}
 
 
 def _write_numbers(document: YamlDocument, columns: TableColumns, inputs: Sequence[str]) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import pyarrow as pa
@@ -14,6 +14,7 @@ import pyarrow.compute as pc
 from gpupipe.backends import choose
 from gpupipe.io.settings import TableSource
 from gpupipe.starter.facts import ColumnFacts, collect_facts
+from gpupipe.starter.sentinels import Sentinel, find_sentinels, with_null_values, without_sentinels
 from gpupipe.starter.source_table import SourceTable, read_source_table
 from gpupipe.starter.useless_columns import FREE_TEXT, find_useless_columns
 from gpupipe.table.blocks import Table
@@ -124,6 +125,9 @@ class TableColumns:
         The facts of the rows that do not repeat an earlier row.
     n_repeated : int
         Number of rows that repeat an earlier row; 0 if the table is too long to compare them.
+    sentinels : mapping of str to Sentinel
+        The values that mark missing values, which are null in `source_table` and `facts`, except for those that
+        ``csv.null_values`` has.
     """
 
     source_table: SourceTable
@@ -132,6 +136,7 @@ class TableColumns:
     dropped: Mapping[str, str]
     distinct_facts: Mapping[str, ColumnFacts]
     n_repeated: int = 0
+    sentinels: Mapping[str, Sentinel] = field(default_factory=dict)
 
     @property
     def n_rows(self) -> int:
@@ -195,20 +200,28 @@ def inspect_columns(path: str, source: TableSource | None = None) -> TableColumn
         If the table cannot be read.
     """
     source_table = read_source_table(path, source)
-    table, facts = source_table.table, collect_facts(source_table.table)
-    repeats = _repeats(table)
+    source_table = read_source_table(path, source)
+    facts = collect_facts(source_table.table)
+    sentinels = find_sentinels(facts)
+    source_table = replace(source_table, table=without_sentinels(source_table.table, sentinels))
+    facts |= collect_facts(source_table.table.select(list(sentinels)))
+    repeats = _repeats(source_table.table)
     n_repeated = int(repeats.sum())
     # A row that was exported twice repeats its identifier, too.
-    distinct = collect_facts(table.filter(pa.array(~repeats))) if n_repeated else facts
+    distinct = collect_facts(source_table.table.filter(pa.array(~repeats))) if n_repeated else facts
     declared = find_declarations(facts, source_table)
-    columns = TableColumns(source_table, facts, declared, {}, distinct, n_repeated)
+    columns = TableColumns(source_table, facts, declared, {}, distinct, n_repeated, sentinels)
     useless = find_useless_columns(distinct, set(declared) - set(source_table.codes))
     texts = {}
     for name in [name for name, reason in useless.items() if reason == FREE_TEXT and name[:1] not in ("!", "@")]:
         if (share := share_of_recurring_words(facts[name].texts)) >= MIN_RECURRING:
             reason = f"free text; {share:.0%} of its words recur in other rows"
             texts[name] = ColumnDeclaration("text", reason, is_free_text=True)
-    return columns.declare(texts).drop({name: reason for name, reason in useless.items() if name not in texts})
+    columns = columns.declare(texts).drop({name: reason for name, reason in useless.items() if name not in texts})
+    dates = [name for name in sentinels if name in columns.kept and columns.kind(name) == "datetime"]
+    source_table, written = with_null_values(source_table, dates, sentinels, facts)
+    sentinels = {name: found for name, found in sentinels.items() if name not in written}
+    return replace(columns, source_table=source_table, sentinels=sentinels)
 
 
 def share_of_recurring_words(texts: Sequence[str]) -> float:

@@ -3,7 +3,8 @@
 A column is dropped, with the evidence, if its relation to the target is not that of a measurement:
 
 - *levels*: each of its values belongs to a single class (a finer label, another spelling, a key of the same thing);
-- *nulls*: it is null, or non-null, only if the target is one class; or the nulls of several columns determine it;
+- *patterns*: its nulls, or its most frequent value, state the class (`gpupipe.starter.class_patterns`);
+- *dates*: its difference from another date states the class (`gpupipe.starter.outcome_dates`);
 - *bands*: the target determines it (a color for a band of the score, a coarser label); for classes, only if a model of
   the other columns cannot predict as much;
 - *shared bands*: its values and the classes overlap like two sets of intervals of one number (a color for bands of a
@@ -17,16 +18,29 @@ levels overlap, or the other columns contain the same information.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 
+from gpupipe.starter.class_patterns import MAX_CLASSES, find_joint_patterns, find_patterns, find_repeats
+from gpupipe.starter.evidence import (
+    MIN_GAIN_OF_TEXT,
+    MIN_ROWS,
+    Determination,
+    Suspicion,
+    Suspicions,
+    determination,
+    grouped,
+)
+from gpupipe.starter.outcome_dates import find_derived_numbers, find_outcome_dates
 from gpupipe.starter.overlaps import shared_bands
 from gpupipe.starter.power import (
+    LIMITS,
     MAX_TOGETHER,
+    MEASURES,
     alone,
     can_join,
     could_be_exact,
@@ -38,33 +52,19 @@ from gpupipe.starter.power import (
     targets_of,
     together,
 )
-from gpupipe.starter.sample import FOLDS, NumericSample
+from gpupipe.starter.sample import NumericSample
 from gpupipe.typing import Array
 
-MIN_ROWS = 60  # with fewer, a good column looks like a leak
-MIN_OTHERS = 20  # rows outside the most frequent class, required as evidence
 MIN_EXTREMES = 5  # the same for an interval of a number: 5 extremes of 100 rows do not match by chance
-FEW_ERRORS, MORE_ERRORS = 0.01, 0.05  # of those rows; with more, the column must add to a model of the others
-MAX_CLASSES = 100
 MAX_BANDS = 50
-# Minimum score of a column alone. Numbers are often predictable from one other (the previous value), classes rarely.
-LIMITS = {"binary": 0.975, "multiclass": 0.975, "regression": 0.99}
 MOST_COMPARED = 20  # columns that each need a model or a comparison with all others
 EASY = 3  # different columns that predict the class: then the task is easy
 SAME = 0.999  # rank correlation
 MAX_ERROR_SHARE = 0.25  # of the error of a model of all others
 MIN_GAIN = 0.1  # of the target's variance, over a model of the other columns
-MIN_GAIN_OF_TEXT = 0.02  # for texts with three or more levels, which are rarely measurements
-# Nulls after which nearly all rows have one class, unlike elsewhere.
-NULL_ERRORS, MAX_SHARE, MIN_EVIDENCE = 0.05, 0.9, 20.0
 # Warning thresholds: the power of a column, the loss without it, and the share that the others explain.
 MUCH, WARN_GAIN, WARN_SHARE = 0.5, 0.1, 0.75
 CANDIDATES, MAX_STEPS, MIN_EXPLAINED = 2, 16, 0.3
-MEASURES = {
-    "binary": "ROC-AUC",
-    "multiclass": "balanced accuracy",
-    "regression": "R² of the ranks",
-}
 
 
 @dataclass(frozen=True)
@@ -86,17 +86,6 @@ class LeakReport:
     unchecked: Sequence[str] = ()
 
 
-@dataclass(frozen=True)
-class Suspicion:
-    """Evidence against a column, and the minimum gain over a model of the other columns to drop it."""
-
-    evidence: str
-    least_gain: float = -np.inf
-
-
-Suspicions = dict[str, Suspicion]
-
-
 def find_leaks(sample: NumericSample, target: str, classes: Sequence[Any] = ()) -> LeakReport:
     """Return the columns that restate the target, and those that dominate it.
 
@@ -111,12 +100,17 @@ def find_leaks(sample: NumericSample, target: str, classes: Sequence[Any] = ()) 
     if len(sample.y) < MIN_ROWS or not sample.columns:
         return LeakReport({}, {})
     suspects = _by_levels(sample, target)
-    suspects |= _by_null_pattern(sample.without(suspects), target)
+    certain = [name for name, found in suspects.items() if found.least_gain == -np.inf]
+    suspects |= find_patterns(sample.without(certain), target, classes)
+    dates, warnings = find_outcome_dates(sample.without(suspects), target, classes)
+    suspects |= dates
+    suspects |= find_derived_numbers(sample, [name for name in suspects if name in sample.times], suspects)
+    suspects |= find_joint_patterns(sample.without(suspects), target)
     suspects |= _by_bands(sample.without(suspects), target)
     suspects |= _by_shared_bands(sample.without(suspects), target)
-    suspects |= _by_nulls(sample.without(suspects), target, classes)
     perfect = _nearly_perfect(sample.without(suspects))
-    others = _Others(sample, {*suspects, *perfect})
+    repeats = find_repeats([name for name, found in suspects.items() if found.least_gain > -np.inf], sample)
+    others = _Others(sample, {*suspects, *perfect, *repeats})
     exact = {name: found for name, found in suspects.items() if found.least_gain == -np.inf}
     doubtful = strongest([name for name in suspects if name not in exact], sample, MOST_COMPARED)
     proven = {*exact, *(name for name in doubtful if others.gains(name, suspects[name].least_gain))}
@@ -126,7 +120,8 @@ def find_leaks(sample: NumericSample, target: str, classes: Sequence[Any] = ()) 
         if not is_easy and (1 - value) <= MAX_ERROR_SHARE * (1 - others.score()):
             leaks[name] = f"alone it predicts {target} with {MEASURES[sample.task]} {value:.3f} on held-out rows"
     unchecked = [name for name in suspects if name not in exact and name not in doubtful]
-    return LeakReport(leaks, _dominating(sample.without(leaks), target), unchecked)
+    dominating = _dominating(sample.without([*leaks, *warnings]), target)
+    return LeakReport(leaks, {**warnings, **dominating}, unchecked)
 
 
 class _Others:
@@ -156,47 +151,6 @@ class _Others:
         return share_explained(targets, more) - share_explained(targets, self.predicted) >= least
 
 
-@dataclass(frozen=True)
-class Determination:
-    """Accuracy with which one column's levels determine another's, on held-out rows with known levels."""
-
-    n_rows: int
-    n_errors: int
-    n_others: int  # rows outside the most frequent outcome: the errors without the column
-    min_others: int = MIN_OTHERS
-
-    @property
-    def is_exact(self) -> bool:
-        """True if errors are rare enough to be data errors."""
-        return self.n_others >= self.min_others and self.n_errors <= FEW_ERRORS * self.n_others
-
-    @property
-    def is_near(self) -> bool:
-        """True if errors are rare."""
-        return self.n_others >= self.min_others and self.n_errors <= MORE_ERRORS * self.n_others
-
-
-def determination(codes: Array, outcomes: Array, fold: Array) -> Determination:
-    """Return how accurately `codes` determine `outcomes`, both codes from 0; all zeros if most levels are unique."""
-    n_codes, n_outcomes = int(codes.max(initial=0)) + 1, int(outcomes.max(initial=0)) + 1
-    cells = codes * n_outcomes + outcomes
-    everything = np.bincount(cells, minlength=n_codes * n_outcomes).reshape(n_codes, n_outcomes)
-    n_rows = n_errors = 0
-    seen_outcomes = np.zeros(n_outcomes, np.int64)
-    for k in range(FOLDS):
-        test = fold == k
-        held_out = np.bincount(cells[test], minlength=n_codes * n_outcomes).reshape(n_codes, n_outcomes)
-        learned = everything - held_out
-        seen = learned.sum(axis=1) > 0
-        n_rows += int(held_out[seen].sum())
-        right = held_out[seen, learned[seen].argmax(axis=1)]
-        n_errors += int(held_out[seen].sum() - right.sum())
-        seen_outcomes += held_out[seen].sum(axis=0)
-    if n_rows < len(codes) / 2:
-        return Determination(0, 0, 0)
-    return Determination(n_rows, n_errors, n_rows - int(seen_outcomes.max()))
-
-
 def _by_levels(sample: NumericSample, target: str) -> Suspicions:
     """Return the columns of which each value belongs to one class."""
     if sample.task == "regression" or len(np.unique(sample.y)) > MAX_CLASSES:
@@ -213,61 +167,6 @@ def _by_levels(sample: NumericSample, target: str) -> Suspicions:
             evidence = f"each of its values belongs to one {target}, correct in {_percent(share)} of {rows}"
             found[name] = Suspicion(evidence, -np.inf if shown.is_exact else MIN_GAIN)
     return found
-
-
-def _by_nulls(sample: NumericSample, target: str, classes: Sequence[Any]) -> Suspicions:
-    """Return the columns that are non-null, or null, only if the target is one class."""
-    if sample.task == "regression":
-        return {}
-    found = {}
-    labels, counts = np.unique(sample.y, return_counts=True)
-    for name, x in sample.columns.items():
-        missing = np.isnan(x)
-        for side, rows in (("not null", ~missing), ("null", missing)):
-            for label, share in zip(labels, counts / len(sample.y), strict=True):
-                if not rows.any() or rows.all() or share > MAX_SHARE:
-                    continue
-                errors = 1 - float(np.mean(sample.y[rows] == label))
-                if errors <= NULL_ERRORS * (1 - share) and -rows.sum() * np.log(share) >= MIN_EVIDENCE:
-                    shown = classes[int(label)] if len(classes) else label
-                    evidence = f"if it is {side}, {target} is {shown} in {_percent(1 - errors)} of the rows"
-                    found[name] = Suspicion(evidence, MIN_GAIN_OF_TEXT)
-    return found
-
-
-def _by_null_pattern(sample: NumericSample, target: str) -> Suspicions:
-    """Return a column, or a set of columns, whose nulls determine the class."""
-    nulls = {name: np.isnan(x) for name, x in sample.columns.items() if np.isnan(x).any()}
-    if sample.task == "regression" or not nulls or len(np.unique(sample.y)) > MAX_CLASSES:
-        return {}
-    y = level_codes(sample.y)
-
-    def shown_by(names: Sequence[str]) -> Determination:
-        return determination(_pattern([nulls[name] for name in names]), y, sample.fold)
-
-    if not shown_by(list(nulls)).is_exact:
-        return {}
-    nulls = {masks[0]: nulls[masks[0]] for masks in _grouped({name: mask.tobytes() for name, mask in nulls.items()})}
-    chosen: list[str] = []
-    while not (chosen and shown_by(chosen).is_exact):
-        left = [name for name in nulls if name not in chosen]
-        chosen.append(min(left, key=lambda name: shown_by([*chosen, name]).n_errors))
-    if len(chosen) == 1:
-        return {chosen[0]: Suspicion(f"its nulls determine {target}")}
-    return dict.fromkeys(chosen, Suspicion(f"the nulls of {', '.join(chosen)} determine {target}"))
-
-
-def _grouped(keys: Mapping[str, bytes]) -> list[list[str]]:
-    """Return the names grouped by key, in order of first appearance."""
-    groups: dict[bytes, list[str]] = {}
-    for name, key in keys.items():
-        groups.setdefault(key, []).append(name)
-    return list(groups.values())
-
-
-def _pattern(masks: Sequence[Array]) -> Array:
-    """Return a code for each combination of nulls, shape (n_rows,)."""
-    return np.unique(np.stack(masks, axis=1), axis=0, return_inverse=True)[1].reshape(-1)
 
 
 def _by_bands(sample: NumericSample, target: str) -> Suspicions:
@@ -289,7 +188,7 @@ def _by_bands(sample: NumericSample, target: str) -> Suspicions:
             overlap = "without overlap" if shown.is_exact else f"except for {shown.n_errors:,} of {shown.n_rows:,} rows"
             evidence = f"each of its {codes.max() + 1} values is one {what} of {target}, {overlap}"
             bands[name] = Suspicion(evidence, _least_gain(name, sample, codes.max() + 1, shown))
-    different = [alike[0] for alike in _grouped({name: level_codes(sample.columns[name]).tobytes() for name in bands})]
+    different = [alike[0] for alike in grouped({name: level_codes(sample.columns[name]).tobytes() for name in bands})]
     shown_bands = {name: bands[name] for name in different[:MOST_COMPARED]}
     finer = {name: _determined_by(name, sample, shown_bands) for name in sample.columns if name not in bands}
     return bands | {

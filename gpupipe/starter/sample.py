@@ -35,6 +35,8 @@ class NumericSample:
         Whether the sample contains all rows with a known target.
     coded : frozenset of str
         The columns with codes of levels, whose order has no meaning.
+    times : frozenset of str
+        The columns with times.
     """
 
     columns: Mapping[str, Array]
@@ -43,6 +45,7 @@ class NumericSample:
     fold: Array
     is_all: bool
     coded: frozenset[str] = frozenset()
+    times: frozenset[str] = frozenset()
 
     def without(self, names: Collection[str]) -> NumericSample:
         """Return the sample without some of its columns."""
@@ -67,8 +70,12 @@ class NumericSample:
         return ranks
 
 
-def draw_sample(table: Table, y: Array, task: Task, target: str) -> NumericSample:
-    """Return a sample of a table in which every row has a target."""
+def draw_sample(table: Table, y: Array, task: Task, target: str, texts: Mapping[str, Array]) -> NumericSample:
+    """Return a sample of a table in which every row has a target.
+
+    `texts` states for each text column, whose values the table does not store, which rows are filled; the sample has
+    these columns with a single level.
+    """
     generator = make_generator(SEED, "starter")
     rows = np.arange(table.n_rows)
     names = [column.name for column in table.schema if column.storage and column.name != target]
@@ -76,9 +83,11 @@ def draw_sample(table: Table, y: Array, task: Task, target: str) -> NumericSampl
     if len(rows) > most:
         rows = np.sort(generator.choice(len(rows), most, replace=False))
     columns = {name: level_numbers(table, name, rows) for name in names}
+    columns |= {name: np.where(filled[rows], 0.0, np.nan) for name, filled in texts.items()}
     fold = generator.permutation(len(rows)) % FOLDS
-    coded = frozenset(name for name in names if table.schema[name].levels is not None)
-    return NumericSample(columns, y[rows], task, fold, len(rows) == table.n_rows, coded)
+    coded = frozenset(texts).union(name for name in names if table.schema[name].levels is not None)
+    times = frozenset(name for name in names if table.schema[name].kind == "datetime")
+    return NumericSample(columns, y[rows], task, fold, len(rows) == table.n_rows, coded, times)
 
 
 def level_numbers(table: Table, name: str, rows: Array | slice = slice(None)) -> Array:

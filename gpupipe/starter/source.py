@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import glob
 from collections.abc import Mapping
+from keyword import iskeyword
 from pathlib import Path
 
 from gpupipe.errors import ConfigError
 from gpupipe.io.files import as_text
-from gpupipe.names import SELECTORS
+from gpupipe.names import SELECTORS, count_noun
 from gpupipe.starter.columns import TableColumns
 from gpupipe.starter.document import YamlDocument, flow
+from gpupipe.starter.sentinels import Sentinel
 from gpupipe.starter.target_analysis import TargetAnalysis
 from gpupipe.starter.useless_columns import shown
 
@@ -34,9 +36,20 @@ def write_source(
         document.line(f"  target: {flow(analysis.goal.target)}", about_target(analysis))
         if analysis.positive is not None:
             document.line(f"  positive: {flow(analysis.positive.label)}", analysis.positive.reason)
+        _write_where(document, columns.sentinels.get(analysis.goal.target), analysis.goal.target)
     _write_drop(document, columns, analysis.leaks if analysis else {})
     _write_schema(document, columns, analysis.hints if analysis else {})
     document.blank()
+
+
+def _write_where(document: YamlDocument, sentinel: Sentinel | None, target: str) -> None:
+    """Write the filter of rows whose target is a sentinel: a model of the others would not learn from it."""
+    if sentinel is not None:
+        name = target if target.isidentifier() and not iskeyword(target) else f"`{target}`"
+        where = " and ".join(f"{name} != {value!r}" for value in sentinel.values)
+        document.line(
+            f"  where: {flow(where)}", f"{sentinel.text}: {count_noun(sentinel.n_rows, 'row')} without a target"
+        )
 
 
 def _write_drop(document: YamlDocument, columns: TableColumns, leaks: Mapping[str, str]) -> None:

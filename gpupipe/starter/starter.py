@@ -14,7 +14,7 @@ from gpupipe.report.text import printable
 from gpupipe.starter.choices import gpu_comments, write_evaluation, write_features, write_models, write_split
 from gpupipe.starter.columns import TableColumns, inspect_columns
 from gpupipe.starter.document import YamlDocument
-from gpupipe.starter.leaks import MIN_ROWS
+from gpupipe.starter.evidence import MIN_ROWS
 from gpupipe.starter.power import MAX_TOGETHER
 from gpupipe.starter.series import Series
 from gpupipe.starter.source import about_target, path_from, write_source
@@ -128,6 +128,11 @@ def _notes(analysis: TargetAnalysis) -> list[str]:
     if analysis.unchecked:
         names = enumerate_names(analysis.unchecked)
         notes.append(f"These columns may restate {analysis.goal.target}, but were not compared with a model: {names}.")
+    for name, found in columns.sentinels.items():
+        if name in columns.kept and columns.kind(name) == "datetime":
+            notes.append(
+                f"In {name} {found.text} ({count_noun(found.n_rows, 'row')}): write nulls into the table instead."
+            )
     for name, evidence in analysis.warnings.items():
         notes.append(f"{name} dominates the prediction ({evidence}): if it is not known in time, add it to drop.")
     return notes
@@ -145,7 +150,10 @@ def _summary(analysis: TargetAnalysis) -> list[str]:
 def _summary_of_columns(columns: TableColumns) -> list[str]:
     dropped = [f"dropped {name}: {reason}" for name, reason in columns.dropped.items()]
     declared = [f"{name} is {found.kind}: {found.reason}" for name, found in columns.declared.items()]
-    return [*_cut(dropped, "dropped"), *_cut(declared, "declared")]
+    sentinels = [
+        f"{name}: {each.text}, in {count_noun(each.n_rows, 'row')}" for name, each in columns.sentinels.items()
+    ]
+    return [*_cut(dropped, "dropped"), *_cut(declared, "declared"), *_cut(sentinels, "with sentinels")]
 
 
 def _cut(lines: list[str], what: str) -> list[str]:

@@ -78,6 +78,12 @@ class TargetAnalysis:
         return [name for name in self.columns.kept if name not in (self.goal.target, self.entity and self.entity.name)]
 
     @property
+    def split_times(self) -> list[str]:
+        """The datetime columns to divide the rows by, earliest first: no date that may be one of the outcome."""
+        times = [name for name in self.sample.columns if name in self.sample.times and name not in self.warnings]
+        return sorted(times, key=lambda name: float(np.nanmedian(self.sample.columns[name])))
+
+    @property
     def n_known(self) -> int:
         """Number of rows with a target."""
         return len(self.rows)
@@ -111,10 +117,12 @@ def analyse_target(columns: TableColumns, wanted: str) -> TargetAnalysis:
     columns = columns.keep(keys)
     # Neighbors in time, and rows of one entity, have nearly the target of a row: the columns do not leak it.
     keys |= {name for name in columns.kept if series and is_time(columns, name)}
-    sample = draw_sample(table, y, goal.task, target).without(keys)
+    texts = [name for name in columns.kept if columns.kind(name) == "text" and name not in columns.written_numbers()]
+    filled = {name: columns.facts[name].values.take(pa.array(rows)).is_valid().to_numpy() for name in texts}
+    sample = draw_sample(table, y, goal.task, target, filled).without(keys)
     report = find_leaks(sample, target, goal.labels)
     columns = columns.drop({name: f"leak: {evidence}" for name, evidence in report.leaks.items()})
-    sample = sample.without(report.leaks)
+    sample = sample.without([*report.leaks, *texts])
     times = [name for name in columns.kept if columns.kind(name) == "datetime"]
     uninformative = find_uninformative_columns(sample, columns.distinct_facts, target, times)
     columns = columns.drop(uninformative)

@@ -18,7 +18,7 @@ from gpupipe_reference.setting_list import setting_list
 
 GROUPS: dict[str, tuple[str, tuple[str, ...]]] = {
     "Default treatment": ("What suits each column and the model.", ("auto",)),
-    "Missing values": ("Fill nulls, and mark where they were.", ("impute",)),
+    "Missing values": ("Find and fill nulls, and mark where they were.", ("null_if", "impute")),
     "Scale and shape of numbers": (
         "Statistics are learned from the training rows.",
         ("standardize", "min_max", "robust_scale", "log1p", "yeo_johnson", "clip", "bucketize"),

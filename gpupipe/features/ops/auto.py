@@ -92,8 +92,9 @@ class Auto(Op[Expr]):
         if builder.view == "codes":
             builder.put(column, "auto")
             return
-        # A product or a distance is null where its inputs are, and these have their own indicators.
-        is_informative = not column.producer.operands or column.producer.op == "CALL"
+        # A product or a distance is null where its inputs are, and these have their own indicators; null_if adds nulls.
+        is_changed = column.inputs == (column.name,)
+        is_informative = not column.producer.operands or column.producer.op == "CALL" or is_changed
         has_nulls = is_informative and builder.statistics.null_counts([column])[0] > 0
         has_scale = column.producer.op == "LOAD" and builder.statistics.table.schema[column.producer.source].has_scale
         if has_scale and not has_nulls:

@@ -21,10 +21,11 @@ if TYPE_CHECKING:
 
 # In the order that `gpupipe schema` lists.
 MODULES = (
-    "auto", "impute", "standardize", "min_max", "robust_scale", "log1p", "yeo_johnson", "clip", "bucketize", "encode",
-    "one_hot", "categorify", "frequency_encode", "target_encode", "hash_bucket", "cross", "datetime_parts", "cyclic",
-    "haversine", "bearing", "arithmetic", "polynomial", "expression", "aggregate", "lag", "difference", "rolling",
-    "decay", "sessions", "time_since", "rfm", "drop", "kernel", "text_hash", "text_counts", "parse_number", "generate",
+    "auto", "null_if", "impute", "standardize", "min_max", "robust_scale", "log1p", "yeo_johnson", "clip",
+    "bucketize", "encode", "one_hot", "categorify", "frequency_encode", "target_encode", "hash_bucket", "cross",
+    "datetime_parts", "cyclic", "haversine", "bearing", "arithmetic", "polynomial", "expression", "aggregate",
+    "lag", "difference", "rolling", "decay", "sessions", "time_since", "rfm", "drop", "kernel", "text_hash",
+    "text_counts", "parse_number", "generate",
 )  # fmt: skip
 
 
