@@ -116,15 +116,13 @@ def _predict(model: ServedModel, settings: ServeSettings, codes: Iterable[str]) 
 
 
 def _infer(name: str, codes: Iterable[str]) -> Json:
-    about = "JSON, then the binary tensors; the header Inference-Header-Content-Length has the length of the JSON."
-    tensors = TYPES["file"] | {"minLength": 1, "description": about}
-    content, answer = (
-        {"application/json": ref(f"Inference{kind}"), BINARY.decode(): tensors} for kind in ("Request", "Response")
-    )
+    # The request has one type here, as in the document of the protocol: two make a client that cannot be imported.
+    answer = {"application/json": ref("InferenceResponse"), BINARY.decode(): TYPES["file"]}
     return {
         "operationId": name,
         "summary": "Predict tensors (Open Inference Protocol V2)",
-        "requestBody": _request(content),
+        "description": "Tensors may also be binary, as application/octet-stream, by the extension binary_tensor_data.",
+        "requestBody": _request({"application/json": ref("InferenceRequest")}),
         "responses": _responses("The outputs.", answer, codes),
     }
 
