@@ -13,8 +13,9 @@ from collections.abc import Awaitable, Callable, MutableMapping
 from time import perf_counter
 from typing import Any
 
-from gpupipe.serve.bodies import read_rows, require_rows, response_headers
-from gpupipe.serve.documents import Documents
+from gpupipe.serve.bodies import JSON, read_rows, require_rows, response_headers
+from gpupipe.serve.documents import INDEX, Documents
+from gpupipe.serve.encodings import decompress
 from gpupipe.serve.explanations import has_parameter, read_parameter
 from gpupipe.serve.inference import HEADER_LENGTH, encode_inference, read_inference
 from gpupipe.serve.metrics import Metrics
@@ -92,7 +93,7 @@ class Application:
         try:
             headers = dict(scope["headers"])
             self._check_access(endpoint, headers)
-            if endpoint in PREDICTIONS:
+            if endpoint in PREDICTIONS or path == INDEX:
                 status = await self._answer(endpoint, scope, headers, receive, send)
             else:
                 status = await self._documents.answer(scope, receive, send)
@@ -137,8 +138,6 @@ class Application:
                 raise RequestProblem("invalid_request", "explain: only /predict has explanations")
         if scope["method"] != "POST":
             raise RequestProblem("method_not_allowed", "expected the method POST", headers=[(b"allow", b"POST")])
-        if b"content-encoding" in headers and headers[b"content-encoding"] != b"identity":
-            raise RequestProblem("unsupported_type", "expected a body without Content-Encoding")
         if self.is_closing:
             raise RequestProblem("unavailable", "the server is shutting down", closes=True)
         message = await receive()
@@ -150,6 +149,9 @@ class Application:
         try:
             if self.n_waiting >= self.settings.max_waiting:
                 raise RequestProblem("too_many_requests", "too many requests are waiting", headers=RETRY)
+            if b"content-encoding" in headers:
+                body = decompress(body, headers[b"content-encoding"], self.settings.max_body_bytes)
+                reserved += self._reserve(len(body))
             self.n_waiting += 1
             try:
                 content, content_type, further = await self._predict(endpoint, body, headers, query)
@@ -174,6 +176,8 @@ class Application:
         settings, metrics, slot = self.settings, self.metrics, self.slot  # one slot, even if a reload replaces it
         model = slot.model
         deadline = perf_counter() + settings.request_seconds
+        if endpoint not in PREDICTIONS:
+            return self._documents.index(body), JSON, []
         if endpoint == "infer":
             request = read_inference(body, headers.get(HEADER_LENGTH), model, settings.max_rows)
             rows = request.rows
@@ -218,11 +222,7 @@ class Application:
                     if n_bytes > DRAINED * most:
                         raise self._too_long(closes=True)
                     continue
-                self._buffered_bytes += len(chunk)
-                reserved += len(chunk)
-                if self._buffered_bytes > BUFFERED * most:
-                    text = "too many long requests are being received"
-                    raise RequestProblem("too_many_requests", text, headers=RETRY, closes=True)
+                reserved += self._reserve(len(chunk))
                 chunks.append(chunk)
             if is_too_long or n_bytes > most:
                 raise self._too_long(closes=False)
@@ -230,6 +230,14 @@ class Application:
             self._buffered_bytes -= reserved
             raise
         return b"".join(chunks), reserved
+
+    def _reserve(self, n_bytes: int) -> int:
+        """Count bytes of a long body and return their number; raise RequestProblem if there are too many of all."""
+        if self._buffered_bytes + n_bytes > BUFFERED * self.settings.max_body_bytes:
+            text = "too many long requests are being received"
+            raise RequestProblem("too_many_requests", text, headers=RETRY, closes=True)
+        self._buffered_bytes += n_bytes
+        return n_bytes
 
     def _too_long(self, closes: bool) -> RequestProblem:
         return RequestProblem(

@@ -7,7 +7,7 @@ share or repeat values. So the head of each message is read before Arrow decodes
 from __future__ import annotations
 
 import struct
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -27,14 +27,14 @@ DICTIONARY_BATCH = 2
 TYPES = {"text": pa.string(), "boolean": pa.bool_(), "integer": pa.int64(), "number": pa.float64()}
 
 
-def read_arrow(body: bytes, inputs: Sequence[str], max_rows: int) -> list[Mapping[str, Any]]:
-    """Return the rows of an Arrow IPC stream, with the columns `inputs` that it has.
+def read_arrow(body: bytes, model: ServedModel, max_rows: int) -> list[Mapping[str, Any]]:
+    """Return the rows of an Arrow IPC stream, with those of its columns that the model reads or has rules for.
 
     Raises
     ------
     RequestProblem
         If the stream is malformed or compressed, has more than `max_rows` rows, or a column of another type than
-        numbers, booleans, strings, dates and times.
+        numbers, booleans, strings, dates and times, or no rows and not all columns.
     """
     try:
         _require_plain(body, max_rows)
@@ -50,16 +50,17 @@ def read_arrow(body: bytes, inputs: Sequence[str], max_rows: int) -> list[Mappin
         raise RequestProblem("invalid_request", "the body is not a valid Arrow stream") from error
     require_rows(table.num_rows, max_rows)
     names = table.column_names
+    inputs = dict.fromkeys((*model.scorer.inputs, *(rule.column for rule in model.scorer.rules)))
     wanted = [name for name in inputs if names.count(name) == 1]
     if repeated := [name for name in inputs if names.count(name) > 1]:
         raise RequestProblem("invalid_request", f"the column {repeated[0]!r} occurs more than once")
-    if not wanted:
+    if not wanted and table.num_rows:
         return [{} for _ in range(table.num_rows)]
     try:
         columns = {name: _values(name, table[name]) for name in wanted}
     except (pa.ArrowException, ValueError, OverflowError, KeyError) as error:  # KeyError: an unknown time zone
         raise RequestProblem("invalid_request", "a time of the Arrow stream cannot be read") from error
-    return list(rows_of(columns))
+    return rows_of(columns, model)
 
 
 def encode_arrow(model: ServedModel, columns: Columns, explanations: Explanations) -> bytes:

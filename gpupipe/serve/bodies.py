@@ -19,6 +19,7 @@ further outputs: objects in JSON, structs in Arrow streams.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -27,8 +28,9 @@ from typing import Any
 
 import orjson
 
+from gpupipe.errors import RowError
 from gpupipe.serve.coalescer import Columns
-from gpupipe.serve.problems import Headers, RequestProblem
+from gpupipe.serve.problems import Headers, RequestProblem, invalid_rows
 from gpupipe.serve.served_model import ServedModel
 from gpupipe.table.exact_texts import MOST_DIGITS
 
@@ -38,6 +40,8 @@ ARROW = b"application/vnd.apache.arrow.stream"
 TYPES = (JSON, LINES, ARROW)
 DIGITS = bytes.maketrans(b"0123456789", b"0" * 10)
 LARGE_INTEGER = b"0" * 19  # the digits of 2**63
+# Python's `json` and Triton's client write these literals, which JSON does not have. Texts match first, and are kept.
+NON_FINITE = re.compile(rb'("(?:[^"\\]++|\\.)*+"?)|-?Infinity|NaN', re.DOTALL)
 
 Row = Mapping[str, Any]
 Explanations = Mapping[str, list[dict[str, Any]]]  # further outputs, by name
@@ -72,7 +76,7 @@ def read_rows(body: bytes, content_type: bytes, model: ServedModel, max_rows: in
     """
     kind = content_type.partition(b";")[0].strip().lower() if content_type else JSON
     if kind == JSON:
-        return _json_rows(parse_json(body), max_rows)
+        return _json_rows(parse_json(body), model, max_rows)
     if kind == LINES or kind in (b"application/jsonl", b"application/x-jsonlines"):
         return RequestRows(_lines(body, max_rows), LINES, _encode_lines)
     if kind == ARROW:
@@ -80,8 +84,7 @@ def read_rows(body: bytes, content_type: bytes, model: ServedModel, max_rows: in
             from gpupipe.serve.arrow_bodies import encode_arrow, read_arrow
         except ImportError:
             raise RequestProblem("unsupported_type", "Arrow bodies are not supported: install pyarrow") from None
-        names = dict.fromkeys((*model.scorer.inputs, *(rule.column for rule in model.scorer.rules)))
-        return RequestRows(read_arrow(body, list(names), max_rows), ARROW, encode_arrow)
+        return RequestRows(read_arrow(body, model, max_rows), ARROW, encode_arrow)
     raise RequestProblem(
         "unsupported_type",
         f"expected the Content-Type {', '.join(t.decode() for t in TYPES[:-1])} or {ARROW.decode()}",
@@ -92,9 +95,15 @@ def read_rows(body: bytes, content_type: bytes, model: ServedModel, max_rows: in
 def loads(body: bytes) -> Any:
     """Return a JSON value with integers of any size; raise orjson.JSONDecodeError if it is malformed.
 
-    orjson 3.11 reads integers of more than 64 bits as floats.
+    orjson 3.11 reads integers of more than 64 bits as floats, and refuses NaN and Infinity, which are null here.
     """
-    found = orjson.loads(body)
+    try:
+        found = orjson.loads(body)
+    except orjson.JSONDecodeError:
+        if b"NaN" not in body and b"Infinity" not in body:
+            raise
+        body = NON_FINITE.sub(lambda match: match[1] or b"null", body)
+        found = orjson.loads(body)
     if LARGE_INTEGER in body.translate(DIGITS):
         with suppress(RecursionError, ValueError):
             return json.loads(body, parse_int=lambda text: int(text) if len(text) <= MOST_DIGITS else float(text))
@@ -116,11 +125,14 @@ def require_rows(n_rows: int, max_rows: int, kind: str = "request") -> None:
         raise RequestProblem("too_large", f"expected at most {max_rows:,} rows per {kind}; found {n_rows:,}")
 
 
-def _json_rows(found: Any, max_rows: int) -> RequestRows:
+def _json_rows(found: Any, model: ServedModel, max_rows: int) -> RequestRows:
     if type(found) is dict:
         columns = found.get("columns")
         if type(columns) is dict:
-            return RequestRows(_rows_of_columns(columns, max_rows), JSON, _encode_columns)
+            return RequestRows(_rows_of_columns(columns, model, max_rows), JSON, _encode_columns)
+        is_row = any(map(found.__contains__, model.scorer.inputs))
+        if not is_row and any(type(each) in (dict, list) for each in found.values()):
+            raise _not_rows(f"an object with {_keys(found)}", model)  # a body of another server
         return RequestRows((found,), JSON, _encode_object)
     if type(found) is list:
         require_rows(len(found), max_rows)
@@ -128,13 +140,24 @@ def _json_rows(found: Any, max_rows: int) -> RequestRows:
             if type(row) is not dict:
                 raise _not_a_row(row, f"row {position:,} of the list (rows are counted from 0)")
         return RequestRows(found, JSON, _encode_list)
-    raise RequestProblem(
-        "invalid_request",
-        'expected an object (one row), a list of objects, or {"columns": {NAME: [...]}}; ' + f"found {_name(found)}",
+    raise _not_rows(_name(found), model)
+
+
+def _not_rows(found: str, model: ServedModel) -> RequestProblem:
+    names = [orjson.dumps(name).decode() for name in model.scorer.inputs[:2]]
+    row = "{" + ", ".join([f"{name}: VALUE" for name in names] + ["..."] * (len(model.scorer.inputs) > 2)) + "}"
+    columns = row.replace("VALUE", "[VALUE, ...]")
+    return RequestProblem(
+        "invalid_request", f'expected a row {row}, a list of rows, or {{"columns": {columns}}}; found {found}'
     )
 
 
-def _rows_of_columns(columns: dict[str, Any], max_rows: int) -> list[Row]:
+def _keys(found: dict[str, Any]) -> str:
+    shown = ", ".join(orjson.dumps(key[:40]).decode() for key in list(found)[:3])
+    return f"the key{'s' * (len(found) > 1)} {shown}{', ...' * (len(found) > 3)}"
+
+
+def _rows_of_columns(columns: dict[str, Any], model: ServedModel, max_rows: int) -> list[Row]:
     lengths = set()
     for name, values in columns.items():
         if type(values) is not list:
@@ -144,15 +167,21 @@ def _rows_of_columns(columns: dict[str, Any], max_rows: int) -> list[Row]:
         lengths.add(len(values))
     if len(lengths) > 1:
         found = f"{min(lengths):,} to {max(lengths):,} values"
-        raise RequestProblem("invalid_request", f"columns differ in length: {found}")
+        raise RequestProblem("unequal_lengths", f"columns differ in length: {found}")
     require_rows(max(lengths, default=0), max_rows)
-    return rows_of(columns)
+    return rows_of(columns, model)
 
 
-def rows_of(columns: Mapping[str, Sequence[Any]]) -> list[Row]:
-    """Return the rows of columns of equal length."""
+def rows_of(columns: Mapping[str, Sequence[Any]], model: ServedModel) -> list[Row]:
+    """Return the rows of columns of equal length; raise RequestProblem if there are none and a column is absent."""
     names = tuple(columns)
-    return [dict(zip(names, values, strict=True)) for values in zip(*columns.values(), strict=True)]
+    rows: list[Row] = [dict(zip(names, values, strict=True)) for values in zip(*columns.values(), strict=True)]
+    if not rows:  # the columns are checked as those of a row
+        try:
+            model.scorer.encoder.encode([dict.fromkeys(names)])
+        except RowError as error:
+            raise invalid_rows(error.problems) from None
+    return rows
 
 
 def _lines(body: bytes, max_rows: int) -> list[Row]:

@@ -14,8 +14,9 @@ from starlette.responses import Response
 from starlette.routing import Route, Router
 
 from gpupipe import __version__
+from gpupipe.serve.bodies import parse_json
 from gpupipe.serve.drift_document import drift_document
-from gpupipe.serve.inference import model_metadata
+from gpupipe.serve.inference import model_configuration, model_metadata
 from gpupipe.serve.model_schema import describe_model
 from gpupipe.serve.openapi import openapi_document
 from gpupipe.serve.page import read_page
@@ -28,7 +29,8 @@ if TYPE_CHECKING:
 JSON = "application/json"
 METRICS = "text/plain; version=0.0.4; charset=utf-8"
 PLAIN_HEADERS = {"x-content-type-options": "nosniff", "cache-control": "no-store"}
-EXTENSIONS = ("binary_tensor_data",)
+EXTENSIONS = ("binary_tensor_data", "model_configuration", "model_repository", "statistics")
+INDEX = "/v2/repository/index"  # a POST, so the application reads its body
 
 
 class Documents:
@@ -52,10 +54,15 @@ class Documents:
             "/v2": self._server,
             "/v2/health/live": self._live,
             "/v2/health/ready": self._ready,
+            "/v2/models/stats": self._statistics,
             model: self._model,
             f"{model}/ready": self._model_ready,
             version: self._model,
             f"{version}/ready": self._model_ready,
+            f"{model}/config": self._configuration,
+            f"{version}/config": self._configuration,
+            f"{model}/stats": self._statistics,
+            f"{version}/stats": self._statistics,
         }
         self._router = Router(
             [Route(path, endpoint, methods=["GET"]) for path, endpoint in routes.items()], redirect_slashes=False
@@ -87,8 +94,20 @@ class Documents:
             allow = [(b"allow", value.encode()) for name, value in (error.headers or {}).items() if name == "Allow"]
             if error.status_code == 405:
                 raise RequestProblem("method_not_allowed", "expected the method GET", headers=allow) from None
-            raise RequestProblem("not_found", "unknown path; / has a list") from None
+            if scope["path"].startswith("/v2/repository/models/"):
+                text = "requests cannot load or unload models; replace the model of the server, or send it SIGHUP"
+                raise RequestProblem("not_found", text) from None
+            text = "unknown path; predictions are POST /predict and POST /v2/models/NAME/infer, and / has a list"
+            raise RequestProblem("not_found", text) from None
         return status
+
+    def index(self, body: bytes) -> bytes:
+        """Return the index of Triton's model repository: the served model."""
+        found = parse_json(body) if body.strip() else {}
+        if type(found) is not dict or type(found.get("ready", False)) is not bool:
+            raise RequestProblem("invalid_request", 'expected an object with the optional boolean "ready"')
+        model = self._application.model
+        return orjson.dumps([{"name": model.name, "version": model.version, "state": "READY", "reason": ""}])
 
     def require_model(self, path: str) -> None:
         """Raise RequestProblem unless `path` is that of the served model, with or without its version."""
@@ -144,6 +163,17 @@ class Documents:
     async def _model(self, request: Request) -> Response:
         self.require_model(request.scope["path"])
         return _json(self._document("metadata", model_metadata))
+
+    async def _configuration(self, request: Request) -> Response:
+        self.require_model(request.scope["path"].removesuffix("/config"))
+        return _json(self._document("configuration", model_configuration))
+
+    async def _statistics(self, request: Request) -> Response:
+        if (path := request.scope["path"].removesuffix("/stats")) != "/v2/models":
+            self.require_model(path)
+        model = self._application.model
+        found = {"name": model.name, "version": model.version, **self._application.metrics.statistics()}
+        return _json(orjson.dumps({"model_stats": [found]}))
 
     async def _model_ready(self, request: Request) -> Response:
         self.require_model(request.scope["path"].removesuffix("/ready"))

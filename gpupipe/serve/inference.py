@@ -68,7 +68,7 @@ def read_inference(body: bytes, header_length: bytes | None, model: ServedModel,
     head, binary = _split(body, header_length)
     found = parse_json(head)
     if type(found) is not dict or type(found.get("inputs")) is not list:
-        raise _invalid('expected an object with the list "inputs"')
+        raise _invalid('expected an object with the list "inputs", a tensor for each column; /predict takes rows')
     request_id = found.get("id")
     if request_id is not None and type(request_id) is not str:
         raise _invalid('"id": expected a string')
@@ -80,19 +80,19 @@ def read_inference(body: bytes, header_length: bytes | None, model: ServedModel,
         if name in columns:
             raise _invalid(f"input {name!r} occurs more than once")
         if n_rows is not None and n != n_rows:
-            raise _invalid(f"inputs differ in length: {n_rows:,} and {n:,} rows")
+            raise _unequal(f"inputs differ in length: {n_rows:,} and {n:,} rows")
         n_rows = n
-        require_rows(n, max_rows)
         if size is None:
             columns[name] = _json_values(name, datatype, n, tensor.get("data"))
+            require_rows(n, max_rows)
         else:
             if at + size > len(binary):
-                raise _invalid(f"input {name!r}: expected {size:,} bytes; found {len(binary) - at:,}")
-            columns[name] = _binary_values(name, datatype, n, binary[at : at + size])
+                raise _unequal(f"input {name!r}: expected {size:,} bytes; found {len(binary) - at:,}")
+            columns[name] = _binary_values(name, datatype, n, binary[at : at + size], max_rows)
             at += size
     if at != len(binary):
         raise _invalid(f"{len(binary) - at:,} bytes after the tensors belong to no input")
-    rows = rows_of(columns)
+    rows = rows_of(columns, model)
     return InferenceRequest(rows, request_id, _outputs(found, model))
 
 
@@ -142,8 +142,25 @@ def model_metadata(model: ServedModel) -> dict[str, Any]:
     }
 
 
+def model_configuration(model: ServedModel) -> dict[str, Any]:
+    """Return the configuration of the model in Triton's form; the rows are a dimension of each tensor, not a batch."""
+    found = model_metadata(model)
+    tensors = {
+        side: [
+            {"name": name, "data_type": "TYPE_STRING" if kind == TEXT else f"TYPE_{kind}", "dims": shape}
+            for name, kind, shape in map(dict.values, found[f"{side}s"])
+        ]
+        for side in ("input", "output")
+    }
+    return {"name": model.name, "platform": found["platform"], "backend": "gpupipe", "max_batch_size": 0, **tensors}
+
+
 def _invalid(message: str) -> RequestProblem:
     return RequestProblem("invalid_request", message)
+
+
+def _unequal(message: str) -> RequestProblem:
+    return RequestProblem("unequal_lengths", message)
 
 
 def _split(body: bytes, header_length: bytes | None) -> tuple[bytes, bytes]:
@@ -187,7 +204,7 @@ def _json_values(name: str, datatype: str, n: int, data: Any) -> list[Any]:
             raise _invalid(f"input {name!r}: expected one value per row")
         data = [row[0] for row in data]
     if len(data) != n:
-        raise _invalid(f"input {name!r}: expected {n:,} values, as its shape says; found {len(data):,}")
+        raise _unequal(f"input {name!r}: expected {n:,} values, as its shape says; found {len(data):,}")
     kinds = {type(value) for value in data} - {type(None)}
     expected = {str} if datatype == TEXT else {bool} if datatype == "BOOL" else {int, float}
     if kinds - expected:
@@ -195,12 +212,14 @@ def _json_values(name: str, datatype: str, n: int, data: Any) -> list[Any]:
     return list(data)
 
 
-def _binary_values(name: str, datatype: str, n: int, data: bytes) -> list[Any]:
+def _binary_values(name: str, datatype: str, n: int, data: bytes, max_rows: int) -> list[Any]:
     if datatype == TEXT:
+        require_rows(min(n, len(data) // _LENGTH.size), max_rows)
         return _texts(name, n, data)
     dtype = NUMBERS[datatype]
     if len(data) != n * dtype.itemsize:
-        raise _invalid(f"input {name!r}: expected {n * dtype.itemsize:,} bytes; found {len(data):,}")
+        raise _unequal(f"input {name!r}: expected {n * dtype.itemsize:,} bytes; found {len(data):,}")
+    require_rows(n, max_rows)
     if datatype == "BOOL":
         return (np.frombuffer(data, np.uint8) != 0).tolist()  # type: ignore[no-any-return]
     return np.frombuffer(data, dtype).tolist()  # type: ignore[no-any-return]
@@ -226,7 +245,7 @@ def _outputs(found: dict[str, Any], model: ServedModel) -> list[tuple[int, bool]
     parameters = found.get("parameters") or {}
     if type(parameters) is not dict:
         raise _invalid('"parameters": expected an object')
-    is_binary = parameters.get("binary_data_output", False) is True
+    is_binary = _flag(parameters, "binary_data_output", False)
     wanted = found.get("outputs")
     if wanted is None or wanted == []:
         return [(position, is_binary) for position in range(len(model.outputs))]
@@ -245,8 +264,15 @@ def _outputs(found: dict[str, Any], model: ServedModel) -> list[tuple[int, bool]
                 raise _invalid(f"output {name!r}: the parameter {unsupported} is not supported")
         if any(model.output_names[position] == name for position, _ in chosen):
             raise _invalid(f"output {name!r} is requested more than once")
-        chosen.append((model.output_names.index(name), settings.get("binary_data", is_binary) is True))
+        chosen.append((model.output_names.index(name), _flag(settings, "binary_data", is_binary)))
     return chosen
+
+
+def _flag(parameters: dict[str, Any], name: str, default: bool) -> bool:
+    found = parameters.get(name, default)
+    if type(found) is not bool:
+        raise _invalid(f"{name}: expected true or false")
+    return found
 
 
 def _binary(datatype: str, values: list[Any]) -> bytes:

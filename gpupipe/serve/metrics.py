@@ -15,6 +15,8 @@ import tempfile
 from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 from itertools import accumulate, chain
+from time import time
+from typing import Any
 
 from gpupipe.drift.report import DriftReport
 from gpupipe.drift.severity import SEVERITIES
@@ -33,11 +35,11 @@ LEVELS = ", ".join(f"{i} {severity}" for i, severity in enumerate(SEVERITIES))
 
 _REQUESTS = 0
 _DURATIONS = _REQUESTS + len(ENDPOINTS) * len(STATUSES)
-_DURATION = len(SECONDS) + 2  # buckets with +Inf, then the sum
+_DURATION = len(SECONDS) + 3  # buckets with +Inf, the sum, and the sum of failed requests
 _ERRORS = _DURATIONS + len(TIMED) * _DURATION
 _BATCHES = _ERRORS + len(CODES)
-_ROWS, _EXPLAINED, _WARNINGS, _LOADED, _REFUSED, _LOADED_AT, _WAITING, _CONNECTIONS, _READY, _CLOSED = (
-    _BATCHES + len(ROWS) + 2 + i for i in range(10)
+_ROWS, _EXPLAINED, _WARNINGS, _LOADED, _REFUSED, _LOADED_AT, _WAITING, _CONNECTIONS, _READY, _PREDICTED_AT, _CLOSED = (
+    _BATCHES + len(ROWS) + 2 + i for i in range(11)
 )
 _UNSEEN = _CLOSED + 1
 _N_VALUES = _UNSEEN + MOST_COLUMNS
@@ -119,7 +121,9 @@ class Metrics:
         if endpoint in TIMED:
             at = _DURATIONS + TIMED.index(endpoint) * _DURATION
             values[at + bisect_left(SECONDS, seconds)] += 1
-            values[at + _DURATION - 1] += seconds
+            values[at + _DURATION - 2] += seconds
+            if status != 200:
+                values[at + _DURATION - 1] += seconds
 
     def count_error(self, code: str) -> None:
         """Count an error by its code."""
@@ -133,6 +137,7 @@ class Metrics:
     def count_rows(self, n_rows: int, unseen: dict[str, int], n_warnings: int) -> None:
         """Count predicted rows, their unseen levels by column, and the warnings of their rules."""
         self._values[_ROWS] += n_rows
+        self._values[_PREDICTED_AT] = time()
         self._values[_WARNINGS] += n_warnings
         for name, n in unseen.items():
             if (position := self._columns.get(name)) is not None:
@@ -171,6 +176,37 @@ class Metrics:
         """Count a new model, loaded or refused."""
         self._values[_LOADED if is_loaded else _REFUSED] += 1
 
+    def statistics(self) -> dict[str, Any]:
+        """Return the predictions of all workers since the start, in the form of Triton's statistics extension.
+
+        Durations are those of whole requests; their parts are not measured, so their counts are 0.
+        """
+        total = self._total()
+        n_successes = sum(total[self._request_at[endpoint, 200]] for endpoint in TIMED)
+        n_requests = sum(total[at] for (endpoint, _), at in self._request_at.items() if endpoint in TIMED)
+        ends = [_DURATIONS + (i + 1) * _DURATION for i in range(len(TIMED))]
+        seconds, failed_seconds = (sum(total[end - k] for end in ends) for k in (2, 1))
+        parts = ("queue", "compute_input", "compute_infer", "compute_output", "cache_hit", "cache_miss")
+        return {
+            "last_inference": round(1000 * self._newest(_PREDICTED_AT)),
+            "inference_count": round(total[_ROWS]),
+            "execution_count": round(sum(total[_BATCHES : _BATCHES + len(ROWS) + 1])),
+            "inference_stats": {
+                "success": _duration(n_successes, seconds - failed_seconds),
+                "fail": _duration(n_requests - n_successes, failed_seconds),
+                **{part: _duration(0, 0) for part in parts},
+            },
+            "response_stats": {},
+            "batch_stats": [],
+            "memory_usage": [],
+        }
+
+    def _total(self) -> list[float]:
+        return [sum(values) for values in zip(*(slot.values[:_UNSEEN] for slot in self._slots), strict=True)]
+
+    def _newest(self, at: int) -> float:
+        return max(slot.values[at] for slot in self._slots)
+
     def render(self, drift: DriftReport | None) -> bytes:
         """Return the metrics of all workers, and those of a report on drift, in Prometheus' text format 0.0.4."""
         lines = chain(self._lines(), () if drift is None else _drift_lines(drift))
@@ -178,7 +214,7 @@ class Metrics:
 
     def _lines(self) -> Iterator[str]:
         texts = [slot.text for slot in self._slots]
-        total = [sum(values) for values in zip(*(slot.values[:_UNSEEN] for slot in self._slots), strict=True)]
+        total = self._total()
         yield from _head("gpupipe_requests_total", "counter", "Responses, by endpoint and HTTP status.")
         for (endpoint, status), at in self._request_at.items():
             if total[at]:
@@ -189,7 +225,7 @@ class Metrics:
         for i, endpoint in enumerate(TIMED):
             at = _DURATIONS + i * _DURATION
             yield from _histogram(
-                "gpupipe_request_duration_seconds", f'endpoint="{endpoint}"', SECONDS, total[at : at + _DURATION]
+                "gpupipe_request_duration_seconds", f'endpoint="{endpoint}"', SECONDS, total[at : at + _DURATION - 1]
             )
         yield from _head("gpupipe_batch_rows", "histogram", "Rows predicted by one call of the model.")
         yield from _histogram("gpupipe_batch_rows", "", ROWS, total[_BATCHES : _BATCHES + len(ROWS) + 2])
@@ -214,8 +250,11 @@ class Metrics:
         yield from _head("gpupipe_model_reloads_total", "counter", "New models, summed over the workers, by result.")
         yield f'gpupipe_model_reloads_total{{result="loaded"}} {total[_LOADED]:.0f}'
         yield f'gpupipe_model_reloads_total{{result="refused"}} {total[_REFUSED]:.0f}'
-        newest = max(slot.values[_LOADED_AT] for slot in self._slots)
-        yield from _single("gpupipe_model_loaded_timestamp_seconds", "gauge", "Time of the last load.", newest, ".3f")
+        for name, text, at in (
+            ("gpupipe_model_loaded_timestamp_seconds", "Time of the last load.", _LOADED_AT),
+            ("gpupipe_last_prediction_timestamp_seconds", "Time of the last prediction; 0: none.", _PREDICTED_AT),
+        ):
+            yield from _single(name, "gauge", text, self._newest(at), ".3f")
         yield from _single("gpupipe_waiting_requests", "gauge", "Requests not yet answered.", total[_WAITING])
         yield from _single("gpupipe_connections", "gauge", "Open connections.", total[_CONNECTIONS])
         yield from _single(
@@ -237,6 +276,10 @@ def _drift_lines(drift: DriftReport) -> Iterator[str]:
     yield from _head("gpupipe_drift_psi", "gauge", "Population stability index, less its value without drift.")
     for label, found in each:
         yield f"gpupipe_drift_psi{{{label}={_quoted(found.name)}}} {found.psi:.6g}"
+
+
+def _duration(count: float, seconds: float) -> dict[str, int]:
+    return {"count": round(count), "ns": round(1e9 * seconds)}
 
 
 def _head(name: str, kind: str, text: str) -> Iterator[str]:

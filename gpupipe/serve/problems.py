@@ -31,6 +31,7 @@ class ErrorCode:
 CODES: Mapping[str, ErrorCode] = {
     "not_json": ErrorCode(400, "The body is not valid JSON."),
     "invalid_request": ErrorCode(400, "The request does not have the expected structure."),
+    "unequal_lengths": ErrorCode(400, "Columns or tensors differ in length, or in number of values from their shape."),
     "invalid_http": ErrorCode(400, "The request is not valid HTTP."),
     "unauthorized": ErrorCode(401, "The bearer token is missing or wrong."),
     "unknown_host": ErrorCode(403, "The Host header does not name this server."),

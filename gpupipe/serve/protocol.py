@@ -100,6 +100,9 @@ class LimitedProtocol(HttpToolsProtocol):
         """Start the request."""
         self._n_header_bytes = -1
         super().on_headers_complete()
+        if self.scope["http_version"] == "1.0" and self.parser.should_keep_alive():  # uvicorn would close
+            self.cycle.keep_alive = True
+            self.cycle.default_headers = [*self.cycle.default_headers, (b"connection", b"keep-alive")]
 
     def on_message_complete(self) -> None:
         """End the time limit."""

@@ -10,32 +10,44 @@ from __future__ import annotations
 import math
 import re
 import string
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
 from datetime import date, datetime
 from functools import cached_property, lru_cache
+from itertools import product
 
 from gpupipe.table.schema import NAT
-from gpupipe.units import DAY_US, ISO_PATTERN, TICKS_PER_SECOND, epoch_us, iso_us
+from gpupipe.units import DAY_US, ISO_PATTERN, LEAP_YEAR, TICKS_PER_SECOND, epoch_us, iso_us
 
-# Each directive of digits: its width, and what it may be if it is not next to another one, which fixes the width.
+# Each directive of digits: its width, and its texts. `~` stands for a zero that is optional if no digit is next to it.
 NUMBERS = {
-    "Y": (4, r"\d{4}"),
-    "y": (2, r"\d\d"),
-    "m": (2, "1[0-2]|0?[1-9]"),
-    "d": (2, "3[01]|[12][0-9]|[0 ]?[1-9]"),
-    "j": (3, "36[0-6]|3[0-5][0-9]|[12][0-9][0-9]|0?[1-9][0-9]|0{0,2}[1-9]"),
-    "H": (2, "2[0-3]|[01]?[0-9]"),
-    "I": (2, "1[0-2]|0?[1-9]"),
-    "M": (2, "[0-5]?[0-9]"),
-    "S": (2, "[0-5]?[0-9]"),
-    "f": (6, r"\d{1,9}"),
+    "Y": (4, "[0-9]{4}"),
+    "y": (2, "[0-9]{2}"),
+    "m": (2, "1[0-2]|~[1-9]"),
+    "d": (2, "3[01]|[12][0-9]|~[1-9]"),
+    "j": (3, "36[0-6]|3[0-5][0-9]|[12][0-9][0-9]|~[1-9][0-9]|~~[1-9]"),
+    "H": (2, "2[0-3]|1[0-9]|~[0-9]"),
+    "I": (2, "1[0-2]|~[1-9]"),
+    "M": (2, "[1-5][0-9]|~[0-9]"),
+    "S": (2, "[1-5][0-9]|~[0-9]"),
+    "f": (6, "[0-9]{6}"),
 }
+# The calendar: months, as a directive of digits, with their days; the last ones are of leap years only.
+MONTHS_AND_DAYS = (
+    ((1, 3, 5, 7, 8, 10, 12), "1[02]|~[13578]", NUMBERS["d"][1]),
+    ((4, 6, 9, 11), "11|~[469]", "30|[12][0-9]|~[1-9]"),
+    ((2,), "~2", "2[0-8]|1[0-9]|~[1-9]"),
+    ((2,), "~2", "29"),
+)
+DAYS_OF_YEAR = ("36[0-5]|3[0-5][0-9]|[12][0-9][0-9]|~[1-9][0-9]|~~[1-9]", "366")
+LEAP_YEARS = {"Y": LEAP_YEAR, "y": "[02468][048]|[13579][26]"}
+SYNTAX = re.compile(r"[\\^$.*+?()\[\]{}|]")  # `re.escape` has escapes that JSON Schema does not allow
+BLANKS = r"[ \t\n\r]*"
 MONTHS = (
     *("january", "february", "march", "april", "may", "june"),
     *("july", "august", "september", "october", "november", "december"),
 )
 DAYS = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")
-OFFSET = r"[Zz]|[+-](?:[01]\d|2[0-3])(?::?[0-5]\d(?::?[0-5]\d)?)?"
+OFFSET = "[Zz]|[+-](?:[01][0-9]|2[0-3])(?::?[0-5][0-9](?::?[0-5][0-9])?)?"
 OF_LIBRARY = frozenset("cGuUVwWxX")  # weeks, and forms of the locale: rare, and left to `strptime`
 _ISO_FORMAT = re.compile(r"%Y-%m-%d(?:[T ]%H:%M(?::%S(?:\.%f)?)?(?:%z|Z)?)?")
 NO_DATE = 1900, 1, 1  # the date of a time of day, as in `strptime`
@@ -46,7 +58,9 @@ ReadTime = Callable[[str], int | None]
 
 def _any_case(text: str) -> str:
     """Return a pattern of a text in upper or lower case."""
-    return "".join(f"[{c.upper()}{c.lower()}]" if c in string.ascii_letters else re.escape(c) for c in text)
+    return "".join(
+        f"[{c.upper()}{c.lower()}]" if c in string.ascii_letters else SYNTAX.sub(r"\\\g<0>", c) for c in text
+    )
 
 
 def _names(names: tuple[str, ...]) -> str:
@@ -94,22 +108,45 @@ class TimePattern:
 
     @cached_property
     def regex(self) -> str | None:
-        """The texts of the format as a regular expression of Python and of JSON Schema; None if `strptime` reads it."""
+        """Regular expression of the texts, and of days such as February 30; None: `strptime` reads them."""
         if self.unknown or OF_LIBRARY & {*self._fields}:
             return None
+        return self._regex({})
+
+    def _regex(self, only: Mapping[str, str], is_short: bool = False) -> str:
+        """Return the regular expression with these texts of directives; `is_short`: a first zero may be absent."""
         is_number = [token[0] == "%" and token[1:] in NUMBERS for token in self._tokens]
         made = ""
         for i, token in enumerate(self._tokens):
             if token == "%%" or token[0] != "%":
-                made += r"\s+" if token.isspace() else _any_case(token[0])
+                made += r"[ \t-\r]+" if token.isspace() else _any_case(token[0])
                 continue
+            field = token[1:]
             if not is_number[i]:
-                made += f"({OTHERS[token[1]]})"
+                made += f"({only.get(field, OTHERS[field])})"
                 continue
-            width, loose = NUMBERS[token[1]]
             is_tight = any(is_number[max(i - 1, 0) : i]) or any(is_number[i + 1 : i + 2])
-            made += rf"(\d{{{width}}})" if is_tight else f"({loose})"
+            is_loose = not is_tight or (is_short and i == 0)
+            texts = only.get(field, "[0-9]{1,9}" if field == "f" and is_loose else NUMBERS[field][1])
+            made += f"({texts.replace('~', ('[0 ]?' if field == 'd' else '0?') if is_loose else '0')})"
         return made
+
+    def _calendar(self) -> Iterator[dict[str, str]]:
+        """Yield texts of directives that are a day for each combination; together they have all days."""
+        fields = {*self._fields}
+        leap = next(({name: texts} for name, texts in LEAP_YEARS.items() if name in fields), None)
+        months: list[dict[str, str]] = [{}]
+        if "d" in fields and fields & {"m", "b", "B"}:
+            months = []
+            for numbers, texts, days in MONTHS_AND_DAYS:
+                names = _names(tuple(MONTHS[number - 1] for number in numbers))
+                months.append({"m": texts, "b": names, "B": names, "d": days})
+        for of_month, of_year in product(months, [{"j": texts} for texts in DAYS_OF_YEAR] if "j" in fields else [{}]):
+            found = of_month | of_year
+            if found.get("d") != "29" and found.get("j") != "366":
+                yield found
+            elif leap is not None:  # without a year, the days are those of 1900
+                yield found | leap
 
     @cached_property
     def width(self) -> int:
@@ -117,17 +154,18 @@ class TimePattern:
         return sum(NUMBERS[field][0] for field in self._fields)
 
     @cached_property
-    def json_pattern(self) -> str | None:
-        """The regular expression of a cell in JSON Schema; None if there is none."""
-        if self.is_digits:
-            digits = self.regex if self._fields[0] == "Y" else rf"\d{{1,{self.width}}}"
-            return rf"^\s*{digits}(?:\.0*)?\s*$"
-        return None if self.regex is None else rf"^\s*(?:{self.regex})\s*$"
+    def json_regex(self) -> str | None:
+        """The texts that are read, as a regular expression of JSON Schema without blanks; None if there is none."""
+        if self.regex is None:
+            return None
+        is_short = self.is_digits and self._fields[0] != "Y"
+        fraction = r"(?:\.0*)?" if self.is_digits else ""
+        return f"(?:{'|'.join(self._regex(only, is_short) for only in self._calendar())}){fraction}"
 
     @cached_property
     def _match(self) -> Callable[[str], re.Match[str] | None]:
         assert self.regex is not None
-        return re.compile(self.regex, re.ASCII).fullmatch
+        return re.compile(self.regex).fullmatch
 
     def read(self, text: str) -> int | None:
         """Return a text in microseconds since 1970-01-01 UTC, None if it does not have the format."""
@@ -240,7 +278,8 @@ def _of_number_text(text: str, unit: str) -> int | None:
 
 def json_pattern(time_format: str | None) -> str | None:
     """Return the pattern of the texts of a column in JSON Schema; None if there is none, as for a unit."""
-    if is_iso(time_format):
-        loose = f"|{pattern_of(time_format).regex}" if time_format else ""
-        return rf"^\s*(?:{ISO_PATTERN}{loose})\s*$"
-    return pattern_of(time_format or "").json_pattern if is_pattern(time_format) else None
+    if time_format in TICKS_PER_SECOND:
+        return None
+    regexes = [ISO_PATTERN] if is_iso(time_format) else []
+    regexes += [pattern_of(time_format).json_regex or ""] if time_format else []
+    return f"^{BLANKS}(?:{'|'.join(regexes)}){BLANKS}$" if all(regexes) else None

@@ -14,6 +14,7 @@ pytest.importorskip("starlette", reason="needs the extra serve")
 
 import jsonschema
 
+from gpupipe.serve.body_schemas import _choices
 from tests.serve.conftest import AppClient
 
 Rows = list[dict[str, Any]]
@@ -92,7 +93,7 @@ def test_unknown_paths_and_methods(client: AppClient, path: str, method: str, st
     assert status != 405 or reply.headers["allow"]
 
 
-@pytest.mark.parametrize("headers", [{"content-type": "text/plain"}, {"content-encoding": "gzip"}])
+@pytest.mark.parametrize("headers", [{"content-type": "text/plain"}, {"content-encoding": "br"}])
 def test_other_types_are_refused(client: AppClient, rows: Rows, headers: dict[str, str]) -> None:
     assert client("/predict", rows[0], headers=headers).status == 415
 
@@ -170,3 +171,70 @@ def test_metrics_count_rows_errors_and_unseen_levels(run_folder: Path, rows: Row
         'gpupipe_batch_rows_bucket{le="2"} 1',
     ):
         assert line in text.splitlines(), line
+
+
+def test_the_documents_of_triton_agree_with_the_metadata_and_the_metrics(run_folder: Path, rows: Rows) -> None:
+    with AppClient(run_folder) as client:
+        assert client("/v2/models/stats").json["model_stats"][0]["last_inference"] == 0
+        client("/predict", rows[:3])
+        client("/predict?explain=1", rows[2])
+        client("/predict", {"age": 3})
+        metadata, version = client(MODEL).json, client.app.model.version
+        for path in (MODEL, f"{MODEL}/versions/{version}"):
+            found = client(f"{path}/config").json
+            assert [(each["name"], each["dims"]) for each in found["input"]] == [
+                (each["name"], each["shape"]) for each in metadata["inputs"]
+            ]
+            assert {each["data_type"] for each in found["output"]} == {"TYPE_STRING", "TYPE_FP64"}
+            assert client(f"{path}/stats").json == client("/v2/models/stats").json
+        (stats,) = client("/v2/models/stats").json["model_stats"]
+        lines = dict(line.rpartition(" ")[::2] for line in client("/metrics").body.decode().splitlines())
+        index = client("/v2/repository/index", b"").json
+    assert (stats["inference_count"], stats["execution_count"]) == (4, 2)
+    of_requests, name = stats["inference_stats"], "gpupipe_request_duration_seconds_sum"
+    assert (of_requests["success"]["count"], of_requests["fail"]["count"]) == (2, 1)
+    total = sum(float(lines[f'{name}{{endpoint="{each}"}}']) for each in ("predict", "explain", "infer"))
+    assert of_requests["success"]["ns"] + of_requests["fail"]["ns"] == pytest.approx(1e9 * total, rel=1e-6)
+    assert stats["last_inference"] == pytest.approx(
+        1e3 * float(lines["gpupipe_last_prediction_timestamp_seconds"]), abs=1
+    )
+    assert index == [{"name": "leavers", "version": version, "state": "READY", "reason": ""}]
+
+
+def test_bodies_of_the_index_and_requests_to_load_models(client: AppClient) -> None:
+    assert client("/v2/repository/index", {"ready": "yes"}).status == 400
+    assert client("/v2/repository/index").status == 405
+    reply = client("/v2/repository/models/leavers/unload", {})
+    assert (reply.status, "cannot load or unload" in reply.json["error"]) == (404, True)
+    assert {"model_configuration", "statistics"} <= set(client("/v2").json["extensions"])
+
+
+def test_the_openapi_document_has_names_items_and_descriptions_for_generators(client: AppClient) -> None:
+    document = client("/openapi.json").json
+    nodes = list(walk(document))
+    assert all({"items", "prefixItems"} & set(node) for node in nodes if node.get("type") == "array")
+    assert all("properties" in node or "additionalProperties" in node for node in nodes if node.get("required"))
+    operations = [operation for item in document["paths"].values() for operation in item.values()]
+    assert len({operation["operationId"] for operation in operations}) == len(operations)
+    assert "JSON Schema cannot state this" in document["components"]["schemas"]["ColumnValues"]["description"]
+    jsonschema.Draft202012Validator.check_schema(document["components"]["schemas"]["Row"])
+
+
+def walk(node: Any) -> Iterator[dict[str, Any]]:
+    if isinstance(node, dict):
+        if not isinstance(node.get("required"), bool):  # else a parameter or a body
+            yield node
+        for value in node.values():
+            yield from walk(value)
+    elif isinstance(node, list):
+        for value in node:
+            yield from walk(value)
+
+
+def test_choices_that_are_one_name_in_a_program_are_a_pattern() -> None:
+    assert _choices(["basic", "plus"]) == {"enum": ["basic", "plus"]} and _choices([1, -1]) == {"enum": [1, -1]}
+    for values in (["a", "A"], ["", "b"], ["1.0", "10"], ["é", "è"], ["x|y", "x+y", "^$\\"]):
+        pattern = re.compile(_choices(values)["pattern"])
+        assert all(pattern.search(value) for value in values)
+        assert not any(pattern.search(value) for value in ("c", "xy", "a b", "1x0", "e"))
+    assert _choices([0.5, 1]) == _choices([True, False]) == {}

@@ -145,7 +145,7 @@ def test_without_explanations_the_request_is_refused_and_the_documents_have_none
             assert client("/schema").json["explanations"] is None
             document = client("/openapi.json").json
         assert "parameters" not in document["paths"]["/predict"]["post"]
-        assert "Explanation" not in document["components"]["schemas"]
+        assert "explanation" not in document["components"]["schemas"]["Prediction"]["properties"]
 
 
 OFF = {"explain": "off"}

@@ -15,6 +15,7 @@ import pytest
 pytest.importorskip("orjson", reason="needs the extra serve")
 pytest.importorskip("starlette", reason="needs the extra serve")
 
+import gpupipe as gp
 from gpupipe import Model
 from tests.serve.conftest import AppClient
 
@@ -163,14 +164,15 @@ def test_infinite_numbers_are_missing_values(client: AppClient, rows: Rows) -> N
     ("body", "code"),
     [
         (b"", "not_json"),
-        (b'{"age": NaN}', "not_json"),
+        (b'{"age": NaNs}', "not_json"),
+        (b'{"age": -NaN, "plan": "\\', "not_json"),
         (b'{"age": 1e999}', "not_json"),
         (b"[" * 5000, "not_json"),
         (b'{"age": "\xff"}', "not_json"),
         (b"3", "invalid_request"),
         (b"[1]", "invalid_request"),
         (b'{"columns": {"age": 3}}', "invalid_request"),
-        (b'{"columns": {"age": [3], "plan": []}}', "invalid_request"),
+        (b'{"columns": {"age": [3], "plan": []}}', "unequal_lengths"),
     ],
 )
 def test_malformed_bodies_are_refused(client: AppClient, body: bytes, code: str) -> None:
@@ -256,7 +258,8 @@ def test_binary_tensors_in_both_directions(client: AppClient, rows: Rows, expect
 def test_malformed_tensors_are_refused(client: AppClient, rows: Rows, change: dict[str, Any]) -> None:
     first, *others = tensors(rows)
     reply = client("/v2/models/leavers/infer", {"inputs": [{**first, **change}, *others]})
-    assert (reply.status, reply.json["code"]) == (400, "invalid_request")
+    is_length = change in ({"shape": [39]}, {"parameters": {"binary_data_size": 320}})
+    assert (reply.status, reply.json["code"]) == (400, "unequal_lengths" if is_length else "invalid_request")
     assert client("/v2/models/leavers/infer", {"inputs": others}).status == 422  # an absent column
 
 
@@ -265,3 +268,62 @@ def test_an_output_is_given_once(client: AppClient, rows: Rows) -> None:
     body = {"inputs": inputs, "outputs": [{"name": "prediction"}] * 2}
     reply = client("/v2/models/leavers/infer", body)
     assert (reply.status, "more than once" in reply.json["error"]) == (400, True)
+
+
+@pytest.mark.parametrize("absent", ["income", "member"])
+def test_no_rows_are_checked_like_one(client: AppClient, model: Model, rows: Rows, absent: str) -> None:
+    names = [name for name in rows[2] if name != absent]
+    table = pa.table({name: pa.array([], pa.string()) for name in names})
+    tensors_ = [{"name": name, "datatype": "BYTES", "shape": [0], "data": []} for name in names]
+    replies = [
+        client("/predict", {"columns": {name: [] for name in names}}),
+        client("/predict", to_stream(table), headers={"content-type": ARROW}),
+        client("/v2/models/leavers/infer", {"inputs": tensors_}),
+    ]
+    one = client("/predict", {"columns": {name: [rows[2][name]] for name in names}})
+    assert [(reply.status, reply.json["problems"]) for reply in replies] == [(422, one.json["problems"])] * 3
+    assert [problem["column"] for problem in one.json["problems"]] == [absent]
+    with pytest.raises(gp.SchemaError, match=absent):
+        model.predict(pd.DataFrame({name: [] for name in names}))
+    for body in ({"columns": {}}, to_stream(pa.table({}))):
+        headers = {"content-type": ARROW if isinstance(body, bytes) else "application/json"}
+        assert len(client("/predict", body, headers=headers).json["problems"]) == len(rows[2])
+    nothing: dict[str, list[Any]] = {name: [] for name in rows[2]}
+    assert client("/predict", {"columns": nothing}).json["columns"]["prediction"] == []
+    assert client("/predict", []).json == []  # each of no rows is complete
+
+
+def test_literals_that_json_does_not_have_are_missing_values(client: AppClient, rows: Rows) -> None:
+    missing = client("/predict", {**rows[5], "income": None}).json
+    inputs = [{**tensor, "data": [None]} if tensor["name"] == "income" else tensor for tensor in tensors(rows[5:6])]
+    expected = client("/v2/models/leavers/infer", {"inputs": inputs}).json
+    for value in (float("nan"), float("inf"), float("-inf")):
+        assert client("/predict", {**rows[5], "income": value}).json == missing
+        given = [{**each, "data": [value]} if each["name"] == "income" else each for each in inputs]
+        assert client("/v2/models/leavers/infer", {"inputs": given}).json == expected
+    assert client("/predict", {**rows[5], "income": float("nan"), "plan": 'NaN" \\ Infinity'}).json["problems"][0][
+        "value"
+    ] == repr('NaN" \\ Infinity')
+
+
+@pytest.mark.parametrize(
+    ("body", "shown"),
+    [
+        ({"instances": [{"age": 3}]}, '"instances"'),
+        ({"dataframe_split": {"columns": ["age"], "data": [[3]]}}, '"dataframe_split"'),
+        ({"inputs": [{"name": "age"}], "id": "a"}, '"inputs", "id"'),
+        ({"rows": []}, '"rows"'),
+        ({"columns": ["age"]}, '"columns"'),
+        ("age", "a string"),
+    ],
+    ids=str,
+)
+def test_the_body_of_another_server_is_answered_with_the_forms(client: AppClient, body: Any, shown: str) -> None:
+    reply = client("/predict", body)
+    assert (reply.status, reply.json["code"]) == (400, "invalid_request")
+    assert (
+        'a row {"age": VALUE, "income": VALUE, ...}, a list of rows, or {"columns": {"age": [VALUE'
+        in reply.json["error"]
+    )
+    assert shown in reply.json["error"]
+    assert client("/predict", {"Age": 3}).status == 422  # a row with a wrong name

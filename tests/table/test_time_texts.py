@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import re
 from datetime import datetime
+from itertools import product
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from gpupipe.table.schema import NAT
-from gpupipe.table.time_texts import json_pattern, of_ticks, pattern_of, reader_of
+from gpupipe.table.time_texts import MONTHS, json_pattern, of_ticks, pattern_of, reader_of
 from gpupipe.units import epoch_us
 from tests.examples import examples
 
@@ -100,22 +101,32 @@ def test_the_pattern_of_json_schema_takes_the_texts_that_are_read(
         return
     good = moment.strftime((time_format or "%Y-%m-%dT%H:%M:%SZ").replace("%Y", f"{moment.year:04d}").replace("%z", "Z"))
     for each in (good, f" {good}\n", text, good[:at] + text[:1] + good[at:], good[:at] + good[at + 1 :]):
-        takes = re.search(pattern, each, re.ASCII) is not None
-        if reader_of(time_format)(each) is not None:
-            assert takes, each
-        elif takes:  # a pattern has no calendar
-            assert _is_no_day(each, time_format), each
+        takes, read = re.search(pattern, each) is not None, reader_of(time_format)(each)
+        is_short = (
+            bool(time_format) and pattern_of(time_format or "").is_digits
+        )  # such as 5 for %H%M: not in the pattern
+        assert takes == (read is not None) or (is_short and not takes and each.strip() != good), each
 
 
-def _is_no_day(text: str, time_format: str | None) -> bool:
-    """Return whether a text would be read with the first day of a leap year's month; digits may be too few."""
-    if time_format is not None and pattern_of(time_format).is_digits:
-        return True
-    return (
-        any(
-            reader_of(time_format)(text.replace(day, new)) is not None
-            for day in ("29", "30", "31", "366")
-            for new in ("01", "001")
-        )
-        or "-" not in text
-    )
+@pytest.mark.parametrize("time_format", [None, "%d/%m/%Y", "%Y%m%d", "%B %d, %y", "%j/%Y", "%d.%b", "%m-%d-%H%M"])
+def test_the_pattern_of_json_schema_has_the_calendar(time_format: str | None) -> None:
+    found = re.compile(json_pattern(time_format) or "")
+    read = reader_of(time_format)
+    for year, month in product((1600, 1900, 1968, 1969, 2023, 2024), range(14)):
+        for day in range(33):
+            name = MONTHS[month % 12].title()
+            text = (time_format or "%Y-%m-%d").replace("%Y", f"{year}").replace("%m", f"{month:02d}")
+            text = (
+                text.replace("%d", f"{day:02d}").replace("%B", name).replace("%b", name[:3]).replace("%H", f"{day:02d}")
+            )
+            text = text.replace("%y", f"{year % 100:02d}").replace("%j", f"{35 * (month - 1) + day:03d}")
+            text = text.replace("%M", f"{5 * month:02d}")
+            assert (found.search(text) is not None) == (read(text) is not None), text
+
+
+def test_the_clock_of_digits_is_checked() -> None:
+    assert reader_of("%Y%m%d%H%M%S")("20240131235959") == epoch_us(datetime(2024, 1, 31, 23, 59, 59))
+    for clock in ((24, 0, 0), (23, 60, 0), (23, 59, 60)):
+        with pytest.raises(ValueError):
+            datetime(2024, 1, 31, *clock)
+        assert reader_of("%Y%m%d%H%M%S")("20240131{:02d}{:02d}{:02d}".format(*clock)) is None

@@ -1,0 +1,75 @@
+"""Compressed request bodies."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import zlib
+from typing import Any
+
+import pytest
+
+pytest.importorskip("orjson", reason="needs the extra serve")
+pytest.importorskip("starlette", reason="needs the extra serve")
+
+from gpupipe.serve.encodings import decompress
+from gpupipe.serve.problems import RequestProblem
+from tests.serve.conftest import AppClient
+
+TEXT = b'{"age": 3}' * 20
+RAW = zlib.compressobj(wbits=-15)
+
+
+@pytest.mark.parametrize(
+    ("encoding", "body"),
+    [
+        (b"gzip", gzip.compress(TEXT)),
+        (b" X-GZIP ", gzip.compress(TEXT)),
+        (b"deflate", zlib.compress(TEXT)),
+        (b"deflate", RAW.compress(TEXT) + RAW.flush()),
+        (b"identity", TEXT),
+    ],
+)
+def test_bodies_are_decompressed(encoding: bytes, body: bytes) -> None:
+    assert decompress(body, encoding, len(TEXT)) == TEXT
+
+
+@pytest.mark.parametrize(
+    ("encoding", "body", "status"),
+    [
+        (b"gzip", gzip.compress(TEXT + b"}"), 413),
+        (b"gzip", gzip.compress(b" " * 10**7), 413),  # 10 kB
+        (b"deflate", zlib.compress(b" " * 10**7), 413),
+        (b"gzip", gzip.compress(TEXT)[:-1], 400),
+        (b"gzip", gzip.compress(TEXT) + b"x", 400),
+        (b"gzip", zlib.compress(TEXT), 400),
+        (b"gzip", b"", 400),
+        (b"deflate", TEXT, 400),
+        (b"br", TEXT, 415),
+        (b"gzip, gzip", gzip.compress(gzip.compress(TEXT)), 415),
+        (b"", TEXT, 415),
+    ],
+)
+def test_other_bodies_are_refused(encoding: bytes, body: bytes, status: int) -> None:
+    with pytest.raises(RequestProblem) as found:
+        decompress(body, encoding, len(TEXT))
+    assert found.value.status == status
+    assert (status == 415) == (found.value.headers == [(b"accept-encoding", b"gzip, deflate, identity")])
+
+
+def test_every_route_with_a_body_takes_compressed_ones(client: AppClient, rows: list[dict[str, Any]]) -> None:
+    headers = {"content-encoding": "gzip"}
+    inputs = [{"name": name, "datatype": "BYTES", "shape": [1], "data": ["40"]} for name in rows[2]]
+    inputs = [each | {"data": [None]} if each["name"] != "age" else each for each in inputs]
+    for path, body in (
+        ("/predict", rows),
+        ("/predict?explain=1", rows[2]),
+        ("/v2/models/leavers/infer", {"inputs": inputs}),
+        ("/v2/repository/index", {"ready": True}),
+    ):
+        plain = client(path, body)
+        assert plain.status == 200
+        reply = client(path, gzip.compress(json.dumps(body).encode()), headers=headers, n_chunks=2)
+        assert (reply.status, reply.body) == (200, plain.body)
+        assert client(path, b"{}", headers=headers).status == 400
+    assert client.app._buffered_bytes == 0
