@@ -51,7 +51,6 @@ def make_generator(seed: int, purpose: Purpose, *position: int) -> np.random.Gen
     ----------
     seed : int
         From 0 on.
-    purpose : Purpose
     position : int
         Number of the fold, epoch or trial, if each has its own stream.
 

@@ -23,13 +23,8 @@ if TYPE_CHECKING:
 class ArtifactReader:
     """A model directory whose files are all present, unaltered and listed; only the model card may be unlisted.
 
-    Parameters
-    ----------
-    folder : Path
-
     Attributes
     ----------
-    folder : Path
     manifest : dict
         The values of manifest.json.
     manifest_bytes : bytes

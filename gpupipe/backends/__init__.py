@@ -48,7 +48,6 @@ class DeviceReport:
         Packages that every run on a GPU needs and that are not installed.
     gpu_obstacle : str
         The reason that a run cannot use the GPU, such as missing packages; empty if it can.
-    n_threads : int
     memory : MemoryFigures
         Host figures, in bytes.
     missing_rapids : tuple of str

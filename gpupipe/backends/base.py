@@ -71,7 +71,6 @@ class Backend(ABC):
     name : {"cpu", "gpu"}
     reason : str
         The reason for the choice.
-    options : DeviceOptions
     n_threads : int
         Threads available to the process, by affinity and cgroup quota.
     last_interpreter : str
@@ -198,7 +197,6 @@ class Backend(ABC):
 
         Parameters
         ----------
-        n_values : int
         engine : {"numpy", "numba"}, optional
             An engine of the host; a device has only one.
         """
@@ -315,7 +313,6 @@ class DeviceBackend(Backend):
             Names of all fields of a row.
         columns : sequence of str
             The fields to return.
-        delimiter : str
         quote : str, optional
             None: quotation marks are part of the text.
         """

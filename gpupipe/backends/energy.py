@@ -86,12 +86,7 @@ class _Zone:
 
 
 class NvmlMeter(EnergyMeter):
-    """Meter of the first GPUs that this process may use, including other processes on them.
-
-    Parameters
-    ----------
-    n_gpus : int
-    """
+    """Meter of the first GPUs that this process may use, including other processes on them."""
 
     def __init__(self, n_gpus: int) -> None:
         try:

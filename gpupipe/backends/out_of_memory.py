@@ -56,7 +56,6 @@ def map_row_ranges(
     ----------
     work : callable
         Its result for some rows must not depend on other rows.
-    n_rows : int
     backend : Backend
         The backend whose stage gets the warning.
     what : str

@@ -29,7 +29,6 @@ class GpuProbe:
 
     Attributes
     ----------
-    usable : bool
     reason : str
         The GPU found, or the reason that it cannot be used.
     count : int

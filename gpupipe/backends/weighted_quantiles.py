@@ -68,7 +68,6 @@ class QuantilePosition:
 
     Attributes
     ----------
-    low, high : int
     at : float, optional
         The start of the interpolation in rows; None for the mean of both values.
     unit : int

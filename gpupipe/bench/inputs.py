@@ -43,12 +43,10 @@ def inputs(config: Config, data: Path | None, sizes: Sequence[int], folder: Path
 
     Parameters
     ----------
-    config : Config
     data : Path, optional
         A file to read instead of the configuration's source.
     sizes : sequence of int
         Numbers of rows to generate; empty for that of the configuration.
-    folder : Path
 
     Raises
     ------

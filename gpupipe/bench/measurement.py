@@ -28,7 +28,6 @@ class BenchRequest:
 
     Attributes
     ----------
-    config : Path
     overrides : tuple of str
     repeat : int
         Number of runs of each runner.

@@ -24,7 +24,6 @@ def choose_model(config: Config, name: str | None) -> ModelEntry | None:
 
     Parameters
     ----------
-    config : Config
     name : str, optional
         Label or name of a model in the configuration; a name in the peer protocol, which selects the parameters of the
         peers; or the name of any model, with default parameters. "none" or None: the first of the configuration.

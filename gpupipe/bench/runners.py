@@ -63,7 +63,6 @@ class PeerRunner:
 
     Attributes
     ----------
-    script : Path
     arguments : sequence of str
         ``--data FILE --model WORD``.
     """
@@ -111,8 +110,6 @@ def run_in_turns(runners: Sequence[Any], repeat: int, folder: Path, progress: Pr
 
     Parameters
     ----------
-    runners : sequence of FreshRunner, SteadyRunner or PeerRunner
-    repeat : int
     folder : Path
         Folder for the JSON files of the processes.
     progress : callable

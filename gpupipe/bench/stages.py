@@ -38,10 +38,8 @@ class SplitTable:
 
     Attributes
     ----------
-    job : Job
     rows : TrainingSet
         The training rows.
-    test : Table
     truth : Truth, optional
         Of the test rows.
     """
@@ -59,7 +57,6 @@ def run_stages(
 
     Parameters
     ----------
-    config : Config
     model : ModelEntry, optional
         None: the first default model of the task.
     clock : StageClock

@@ -84,7 +84,6 @@ class Child:
     ----------
     module : str
         Main module of the child, which calls `serve` under ``if __name__ == "__main__":``.
-    limits : ChildLimits
     settings : mapping of str to str, optional
         Environment variables in addition to those of this process.
     private : bool

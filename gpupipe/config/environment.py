@@ -22,7 +22,6 @@ class InterpolatedText:
 
     Attributes
     ----------
-    text : str
     problems : list of str
         One sentence per reference without a value.
     written : str

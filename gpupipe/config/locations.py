@@ -41,10 +41,8 @@ def place_problem(origin: ConfigOrigin, path: str, what: str, names: Sequence[st
 
     Parameters
     ----------
-    origin : ConfigOrigin
     path : str
         Path of the setting: ``"features[2].standardize"``. Trailing steps that are not in the file are ignored.
-    what : str
     names : sequence of str
         Column names. If one of them is a value below `path`, the location is that value; later names win.
     """

@@ -28,8 +28,6 @@ def problems_of(error: ValidationError, root: Node, model: type[Settings]) -> It
     ----------
     error : ValidationError
         The error of validating ``root.plain()`` as `model`.
-    root : Node
-    model : type of Settings
     """
     found = [_located(root, _with_known_keys(detail, model)) for detail in error.errors(include_url=False)]
     found = [entry for entry in found if not _is_beside_the_point(entry, found)]

@@ -18,8 +18,6 @@ def map_frames(
 
     Parameters
     ----------
-    collection : dask.dataframe.DataFrame
-    function : callable
     value : object
         Sent to each worker once.
     token : str

@@ -83,7 +83,6 @@ class Gang:
 
     Parameters
     ----------
-    workers : DaskWorkers
     addresses : sequence of str
         Addresses of the workers, by rank.
     what : str

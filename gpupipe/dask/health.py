@@ -36,7 +36,6 @@ class HealthMonitor:
 
     Parameters
     ----------
-    client : distributed.Client
     deadline : float
         Seconds.
     outputs : Path, optional

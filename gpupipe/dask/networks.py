@@ -49,12 +49,10 @@ def fit_network(model: NeuralSettings, X: PartitionedMatrix, y: Array | None, co
 
     Parameters
     ----------
-    model : NeuralSettings
     X : PartitionedMatrix
         Without empty partitions; numbers first, ids last.
     y : array, shape (n,)
         Class codes, or numbers, of all rows, on the host.
-    context : FitContext
 
     Raises
     ------

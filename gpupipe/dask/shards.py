@@ -66,8 +66,6 @@ def shard(
 
     Parameters
     ----------
-    backend : Backend
-    n_columns : int
     targets : two tuples (target, weight)
         Of the rows to train on, and of those held out.
     counts : three ints

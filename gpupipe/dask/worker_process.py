@@ -33,7 +33,6 @@ class WorkerSettings:
     Attributes
     ----------
     device : {"cpu", "gpu"}
-    options : DeviceOptions
     n_threads : int, optional
         Threads of one task; None: ``GPUPIPE_THREADS`` of the worker, else 1, since a worker runs one task per thread.
     """

@@ -43,7 +43,6 @@ class DaskWorkers(Workers):
 
     Parameters
     ----------
-    client : distributed.Client
     settings : WorkerSettings
         Device and threads of each worker.
     deadline : float
@@ -59,7 +58,6 @@ class DaskWorkers(Workers):
     ----------
     client : distributed.Client
         For libraries with their own Dask training.
-    health : HealthMonitor
     device, reason : str
         For the timeline.
     dashboard : str

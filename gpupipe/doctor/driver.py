@@ -26,7 +26,6 @@ class HostEnvironment:
 
     Attributes
     ----------
-    in_container, in_wsl : bool
     has_wsl_gpu : bool
         WSL exposes a GPU of any vendor (``/dev/dxg``).
     has_wsl_driver : bool

@@ -14,7 +14,6 @@ def run_in_child(code: str, timeout_seconds: float, settings: Mapping[str, str] 
 
     Parameters
     ----------
-    code : str
     timeout_seconds : float
         Time limit.
     settings : mapping of str to str, optional

@@ -26,7 +26,6 @@ class CellCounter:
 
     Parameters
     ----------
-    columns : sequence of CountedColumn
     backend : Backend
         Counts on its device.
     n_rows : int

@@ -22,7 +22,6 @@ class CountedColumn:
 
     Attributes
     ----------
-    reference : DriftColumn
     column : Column, optional
         None for a raw column, whose nulls are counted.
     """

@@ -31,7 +31,6 @@ class DriftColumn:
 
     Attributes
     ----------
-    name : str
     kind : {"numeric", "boolean", "categorical", "datetime", "text", "raw"}
         A raw column is read unencoded by ops over keys and texts.
     counts : array of int64, shape (n_cells,)
@@ -163,7 +162,6 @@ def level_cells(
     levels : sequence of str
     counts : array of int64, shape (len(levels),)
         Rows of each level.
-    n_null : int
     is_hashed : bool
         As in `DriftColumn`.
     """

@@ -60,7 +60,6 @@ class RowCellCounter:
         Input columns of the encoder that are not derived.
     scores : sequence of DriftColumn
         Of `outputs`.
-    encoder : RowEncoder
     outputs : sequence of str
         Names of the outputs of the model.
     by_table : EncodeByTable

@@ -25,7 +25,6 @@ class Verdict:
 
     Attributes
     ----------
-    severity : Severity
     weighted_psi : float
         Mean PSI of the input columns, weighted by importance.
     """
@@ -48,7 +47,6 @@ def compare_columns(
 
     Parameters
     ----------
-    columns : sequence of DriftColumn
     current : mapping of str to array of int64, shape (n_cells,)
         Other rows per cell, by column.
     weights : mapping of str to float, optional

@@ -87,7 +87,6 @@ def partition_to_arrow(frame: Any, names: Sequence[str], label: str) -> InMemory
 
     Parameters
     ----------
-    frame : pandas.DataFrame or cudf.DataFrame
     names : sequence of str
         Columns of the collection.
     label : str

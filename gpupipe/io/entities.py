@@ -68,10 +68,8 @@ def entity_rows(events: pa.Table, settings: JoinedTable, entities: Entities, cut
 
     Parameters
     ----------
-    events : pyarrow.Table
     settings : JoinedTable
         Keys and time column of the events.
-    entities : Entities
     cut_offs : sequence of int
         Microseconds since 1970-01-01 UTC, ascending.
 

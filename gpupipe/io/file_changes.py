@@ -22,7 +22,6 @@ def require_unchanged(file: SourceFile, descriptor: int | None = None) -> Iterat
 
     Parameters
     ----------
-    file : SourceFile
     descriptor : int, optional
         Descriptor of the open local file.
 

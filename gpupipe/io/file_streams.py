@@ -47,7 +47,6 @@ def open_file(file: SourceFile, unpack: bool = False, span: ByteRange | None = N
 
     Parameters
     ----------
-    file : SourceFile
     unpack : bool
         Decompress the file if its last suffix is that of a compression; the stream is then not seekable.
     span : (int, int), optional

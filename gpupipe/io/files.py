@@ -46,7 +46,6 @@ class SourceFile:
         Time of the last modification; 0 if the file system does not provide it.
     version : str
         Entity tag or checksum of a remote file, or ``""``.
-    format : str
     partitions : mapping of str to (str or None)
         Columns and values from hive-partitioned folder names such as ``year=2024/month=1``.
     remote : fsspec file system, optional

@@ -24,7 +24,6 @@ class HivePartitions:
 
     Parameters
     ----------
-    files : sequence of SourceFile
     texts : collection of str
         Columns that are text, such as those that ``schema:`` declares categorical: a folder ``region=01`` has the value
         ``01``, whatever the other folders are. A model declares its columns, so a folder can be scored alone.

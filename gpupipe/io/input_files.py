@@ -54,7 +54,6 @@ def input_files(source: TableSource, also: Sequence[str] = ()) -> tuple[SourceFi
 
     Parameters
     ----------
-    source : TableSource
     also : sequence of str
         Columns of an external table that are needed although ``columns:`` and ``drop:`` exclude them.
 

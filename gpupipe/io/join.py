@@ -33,7 +33,6 @@ def read_joined(
 
     Parameters
     ----------
-    source : Source
     tables : mapping of str to JoinedTable, optional
         Tables by name, joined in this order. Event tables (``one_to_many``) are not joined; the rows of a source with
         ``entities`` are built from one of them.

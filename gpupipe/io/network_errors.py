@@ -36,7 +36,6 @@ def network_error(error: BaseException, url: str, shown: str) -> DataError | Non
     ----------
     error : BaseException
         Its causes are searched too.
-    url : str
     shown : str
         The URL for the message, without secrets.
     """

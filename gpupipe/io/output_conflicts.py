@@ -47,7 +47,6 @@ def require_no_conflict(
     ----------
     output : path
         Need not exist.
-    inputs : iterable of ProtectedInput
     contents : sequence of str, optional
         For an output folder, which replaces an existing one: the names of the data files to be written in it.
 

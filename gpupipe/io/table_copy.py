@@ -24,7 +24,6 @@ class TableCopy:
         The table, without secrets.
     pin : str
         The state of the table: two copies of a table with equal pins have equal rows in the same order.
-    n_rows : int
     settings : mapping of str to int
         Settings of the configuration that read the same state again, such as the version of a Delta table.
     unusable : mapping of str to str

@@ -44,7 +44,6 @@ def permutation_importance(
         Number of shuffles of each group.
     rows : int
         Maximum number of rows, drawn with the seed.
-    seed : int
     """
     import numpy as np
 

@@ -36,8 +36,6 @@ class ClassPredictions:
         Probability of class 1 for two classes; otherwise of each class, summing to 1 in each row.
     label : array of int64, shape (n,)
         Predicted class codes.
-    n_classes : int
-    backend : Backend
     costs : Costs, optional
         Cost of each kind of decision.
     sample_weight : array of float64, shape (n,), optional
@@ -135,7 +133,6 @@ class ValuePredictions:
     Attributes
     ----------
     y_true, value : array of float64, shape (n,)
-    backend : Backend
     sample_weight : array of float64, shape (n,), optional
         The weight of each row; None if all rows weigh 1.
     """
@@ -180,7 +177,6 @@ class QuantilePredictions:
         Ascending in each row.
     levels : tuple of float
         Level of each of the k quantiles, ascending, in (0, 1).
-    backend : Backend
     sample_weight : array of float64, shape (n,), optional
         The weight of each row; None if all rows weigh 1.
     """

@@ -31,7 +31,6 @@ class Ranking:
         Number or weight of the rows of the class, and of other rows, with one of the ``i`` highest scores.
     positives, negatives : int, or float with weights
         Number or weight of all rows of the class, and of all other rows.
-    backend : Backend
     """
 
     scores: Array

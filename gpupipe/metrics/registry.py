@@ -20,8 +20,6 @@ class Metric:
     ----------
     function : callable
         ``(rows) -> float``, with rows as in `gpupipe.metrics.predictions`; NaN if undefined.
-    greater_is_better : bool
-    tasks : frozenset of Task
     default : bool
         Whether it is computed if the configuration names no metrics.
     """

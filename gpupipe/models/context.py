@@ -100,9 +100,6 @@ class FitContext:
 
     Attributes
     ----------
-    backend : Backend
-    task : Task
-    seed : int
     n_classes : int
         Number of classes, for classification; y holds codes below it.
     categorical : mapping of int to int
@@ -111,7 +108,6 @@ class FitContext:
         Name of each column of the matrix.
     class_labels : sequence of str
         Label of each class code, for ``class_weight``; empty if the labels are the codes.
-    resources : Resources
     validation : ValidationRows, optional
         Rows for early stopping. None: a model that stops early holds out some of its rows, and is then trained again
         on all of them for the number of rounds or epochs that it found.

@@ -29,8 +29,6 @@ def fit_quantiles(
 
     Parameters
     ----------
-    model : ModelSettings
-    context : FitContext
     fit_one : callable
         Trains the settings of one quantile, a regression, in its context.
 

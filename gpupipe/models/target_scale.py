@@ -72,7 +72,6 @@ def fit_on_scale(
 
     Parameters
     ----------
-    scale : TargetScale
     y : array of float64, shape (n,) or (n, n_targets)
     context : FitContext
         Its validation rows are scaled like `y`, and its out-of-bag predictions are reported in the target's units.

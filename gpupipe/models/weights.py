@@ -30,7 +30,6 @@ def row_weights(
         ``"balanced_subsample"`` is applied by the forest itself.
     labels : sequence of str
         The label of each code; empty if the labels are the codes.
-    n_classes : int
     sample_weight : array of float, shape (n,), optional
         Multiplied in.
 

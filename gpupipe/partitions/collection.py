@@ -25,7 +25,6 @@ class PartitionedValues(Generic[Item]):
     ----------
     partitions : tuple of ResultHandle
         In the order of the rows.
-    workers : Workers
     """
 
     partitions: tuple[ResultHandle[Item], ...]

@@ -27,8 +27,6 @@ def encode_chunks(found: ArrowChunks, workers: Workers, declared: Declarations) 
 
     Parameters
     ----------
-    found : ArrowChunks
-    workers : Workers
     declared : mapping of str to DeclaredColumn
         Declarations of the configuration; other columns are inferred.
 

@@ -70,7 +70,6 @@ def _(
 
     Parameters
     ----------
-    table : PartitionedTable
     features : FittedFeatures
         Fitted on `PartitionedStatistics`: its folds are handles, one per partition.
     backend : Backend

@@ -33,8 +33,6 @@ def take_partitions(
 
     Parameters
     ----------
-    workers : Workers
-    tables : sequence of handles
     bounds : sequence of int
         The first row of each table, then the number of rows.
     mask : array of bool, shape (n_rows,)

@@ -120,7 +120,6 @@ class ScoringResult:
 
     Attributes
     ----------
-    n_rows : int
     notes : tuple of str
         Warnings, such as rows that were split for lack of memory.
     report : RowReport, optional
@@ -152,10 +151,8 @@ def score_chunks(
     ----------
     chunks : list of ArrowChunk
         Released as they are scored: the list is empty afterwards.
-    model : SentModel
     folder : Path
         Absolute and empty, reachable by all workers.
-    workers : Workers
     tables, as_of
         As in `gpupipe.pipeline.model.model.Model.predict`.
     copied : sequence of str

@@ -72,7 +72,6 @@ def read_chunks(
     ----------
     source : TableSource
         Without a ``prepare`` hook, which needs all rows at once.
-    workers : Workers
     n_chunks : int
         The number of chunks if files can be split; more if chunks would be large.
     files : sequence of SourceFile, optional

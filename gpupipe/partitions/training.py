@@ -62,8 +62,6 @@ def _(X: PartitionedMatrix, model: ModelSettings, y: Array | None, context: FitC
 
     Parameters
     ----------
-    X : PartitionedMatrix
-    model : ModelSettings
     y : array, shape (n,) or (n, n_targets), or None
         Class codes, or numbers, of all rows, on the host.
     context : FitContext

@@ -19,7 +19,6 @@ def binned_bytes(n_rows: int, n_columns: int, available: int) -> tuple[int, bool
 
     Parameters
     ----------
-    n_rows, n_columns : int
     available : int
         Free memory in bytes.
     """

@@ -33,8 +33,6 @@ def measure_latency(job: Job, trained: TrainedModel, decision: Decision, mask: A
     ----------
     job : Job
         Its configuration has the limit.
-    trained : TrainedModel
-    decision : Decision
     mask : array of bool, shape (n_rows,)
         The rows of the job's table to draw from.
     folder : Path

@@ -21,7 +21,6 @@ class Goal:
 
     Attributes
     ----------
-    task : Task
     target : str, optional
         The target column; None for clustering and embeddings, and for several targets.
     labels : tuple
@@ -205,7 +204,6 @@ def stratum_codes(goal: Goal, y: Array | None, n_folds: int = 0) -> Array | None
 
     Parameters
     ----------
-    goal : Goal
     y : array, shape (n,) or (n, k), optional
     n_folds : int
         Number of folds, each of which gets rows of every stratum.

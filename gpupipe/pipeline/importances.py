@@ -20,7 +20,6 @@ class Importances:
 
     Attributes
     ----------
-    metric : str
     columns : mapping of str to (float, float)
         Input column to mean and standard deviation over the repeats, most important first.
     """

@@ -86,8 +86,6 @@ def time_calls(
 
     Parameters
     ----------
-    call : callable
-    rows : sequence
     limit_seconds : float
     clock : callable
         Returns the time in seconds.

@@ -21,7 +21,6 @@ def plugins_of(config: Config, models: Iterable[str] | None = None) -> list[dict
 
     Parameters
     ----------
-    config : Config
     models : iterable of str, optional
         Names of the models that count; default: all entries.
     """

@@ -28,18 +28,15 @@ def weighted_rows(
 
     Parameters
     ----------
-    table : EncodedTable
     row_ids : array of int, shape (n_rows,)
         Position of each row in the input, for messages.
     n_read : int
         Number of rows of the input.
-    backend : Backend
     files : InputFiles, optional
         The files of the table, for messages.
 
     Returns
     -------
-    table : EncodedTable
     row_ids : array of int, shape (n,)
     weights : array of float64, shape (n,), or None
         On the host; None without ``source.weight``.

@@ -85,12 +85,7 @@ def needs_validation(config: Config, entries: Sequence[ModelEntry], has_target: 
 
 
 class RunSteps(ABC):
-    """Steps of a run: `walk` calls them in order, subclasses define them.
-
-    Attributes
-    ----------
-    config : Config
-    """
+    """Steps of a run: `walk` calls them in order, subclasses define them."""
 
     config: Config
 

@@ -36,9 +36,6 @@ class TrainedModel:
 
     Attributes
     ----------
-    entry : ModelEntry
-    features : FittedFeatures
-    model : FittedModel
     seconds : float
         Wall time of the training alone, in seconds.
     search : SearchRecord, optional
@@ -65,7 +62,6 @@ class TrainingSet:
 
     Attributes
     ----------
-    n_rows : int
     y : array of float64, shape (n_rows,), or (n_rows, k) for several targets, optional
     statistics : Statistics, optional
         Statistics of the encoded rows; None once they are released.

@@ -32,7 +32,6 @@ def strip_svg(
 
     Parameters
     ----------
-    column : ExplainedColumn
     contributions : array of float64, shape (n,)
         Of all explained rows.
     limits : tuple of float

@@ -31,7 +31,6 @@ class BarRow:
 
     Attributes
     ----------
-    bar : ContributionBar
     strip : Markup, optional
     importance : ImportanceRow, optional
     """
@@ -49,7 +48,6 @@ class ContributionTable:
     ----------
     title : str
         The class; "" for a table about all margins.
-    rows : sequence of BarRow
     others : sequence of BarRow
         Columns with smaller contributions, folded.
     n_unlisted : int
@@ -74,8 +72,6 @@ class ContributionSection:
 
     Attributes
     ----------
-    found : TargetContributions
-    note : str
     table : ContributionTable
         Over all margins.
     classes : sequence of ContributionTable

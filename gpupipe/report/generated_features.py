@@ -16,7 +16,6 @@ class GeneratedFeature:
 
     Attributes
     ----------
-    name : str
     family : str
         ``"arithmetic"``, ``"crosses"`` or ``"groups"``.
     inputs : tuple of str

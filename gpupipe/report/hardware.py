@@ -24,8 +24,6 @@ class SparklineRow:
 
     Attributes
     ----------
-    title : str
-    svg : Markup
     mean, largest : str
         With the unit.
     """
@@ -41,7 +39,6 @@ def sparkline_rows(data: ReportData, total_seconds: float) -> list[SparklineRow]
 
     Parameters
     ----------
-    data : ReportData
     total_seconds : float
         Length of the axis of time.
     """

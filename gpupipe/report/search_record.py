@@ -56,7 +56,6 @@ class SearchRecord:
     kind : {"ensemble", "tuning"}
     metric : str
         Name of the metric of all scores.
-    tried : tuple of TriedModel
     score : float, optional
         The metric of the result on the same held-out rows; optimistic, because they were used to choose it.
     ended : str

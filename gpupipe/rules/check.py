@@ -31,7 +31,6 @@ class ViolatingCells:
 
     Attributes
     ----------
-    column : str
     rule : str
         The rule in YAML: ``"range: [0, 100]"``.
     rows : array of bool, shape (n_rows,)
@@ -53,7 +52,6 @@ def find_violations(table: Any, rules: Rules, backend: Backend) -> list[RuleViol
         A `Table` in the memory of `backend`; its text columns are Arrow arrays on the host.
     rules : mapping of str to sequence of ColumnRules
         Rules by column; the table must have each column.
-    backend : Backend
 
     Raises
     ------

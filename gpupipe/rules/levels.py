@@ -28,7 +28,6 @@ class LevelChecker:
 
     Attributes
     ----------
-    column : Column
     codes : array of int, shape (n_rows,)
     texts : pyarrow.Array of large_string
         The value of code ``FIRST_LEVEL + i`` is ``texts[i]``.

@@ -16,10 +16,8 @@ class ServedRules:
 
     Attributes
     ----------
-    column : str
     declared : DeclaredColumn
         Kind and format of the column in training.
-    rules : ColumnRules
     """
 
     column: str

@@ -26,10 +26,8 @@ class NumberChecker:
 
     Attributes
     ----------
-    column : Column
     values : array of float32, float64 or int64, shape (n_rows,)
         Values of the encoded table: NaN or `NAT` is null.
-    backend : Backend
     """
 
     column: Column

@@ -103,7 +103,6 @@ class RuledColumn:
 
     Parameters
     ----------
-    name : str
     served : sequence of ServedRules
         Its rules.
     by_table : EncodeByTable

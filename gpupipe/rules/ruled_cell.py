@@ -45,7 +45,6 @@ class CellReader:
 
     Parameters
     ----------
-    name : str
     declared : DeclaredColumn
         Kind and format of the column in training.
     by_table : EncodeByTable

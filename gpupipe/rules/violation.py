@@ -19,7 +19,6 @@ class RuleViolation:
 
     Attributes
     ----------
-    column : str
     rule : str
         The rule in YAML: ``"range: [0, 100]"``.
     n_rows : int

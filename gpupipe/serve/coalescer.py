@@ -38,12 +38,7 @@ class WaitingRows(Generic[Result]):
 
 
 class RowQueue(Generic[Result]):
-    """Waiting rows in the order of their arrival.
-
-    Attributes
-    ----------
-    n_rows : int
-    """
+    """Waiting rows in the order of their arrival."""
 
     def __init__(self) -> None:
         self.n_rows = 0

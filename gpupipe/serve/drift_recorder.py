@@ -32,8 +32,6 @@ class DriftRecorder:
 
     Parameters
     ----------
-    reference : ServedReference
-    window : DriftWindow
     version : str
         Version of the model, hexadecimal.
     max_rows : int
@@ -55,7 +53,6 @@ class DriftRecorder:
 
         Parameters
         ----------
-        cells : RowCells
         rows : sequence of mapping
             The raw values.
         outputs : sequence of list

@@ -64,8 +64,6 @@ class DriftWindow:
 
         Parameters
         ----------
-        model : int
-        n_rows : int
         cells : array of int64, shape (n_cells,)
         max_rows : int
             The largest number of rows of the window.

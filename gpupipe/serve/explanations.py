@@ -98,12 +98,10 @@ def explanation_columns(
 
     Parameters
     ----------
-    model : ServedModel
     rows : sequence of mapping
         As they were sent.
     columns : Columns
         The outputs of the rows.
-    found : Explanation
     n_columns : int
         Number of columns to show of each row.
 

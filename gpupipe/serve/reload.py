@@ -24,12 +24,10 @@ class ModelWatch:
 
     Parameters
     ----------
-    settings : ServeSettings
     current : callable
         Returns the model in use.
     install : callable
         Replaces it.
-    metrics : Metrics
     """
 
     def __init__(

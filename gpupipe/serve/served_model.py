@@ -35,8 +35,6 @@ class Output:
 
     Attributes
     ----------
-    name : str
-    type : OutputType
     labels : tuple
         The classes, of a predicted class.
     target : str
@@ -55,12 +53,10 @@ class ServedModel:
 
     Attributes
     ----------
-    scorer : Scorer
     name : str
         Name in the Open Inference Protocol.
     training : dict
         Summary of each input column over the training rows, if the model has one.
-    outputs : tuple of Output
     reference : ServedReference, optional
         What predicted rows are compared with, if the model has it.
     identity : tuple, optional

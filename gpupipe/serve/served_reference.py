@@ -28,7 +28,6 @@ class ServedReference:
 
     Attributes
     ----------
-    counter : RowCellCounter
     weights : mapping of str to float, optional
         As in `gpupipe.drift.verdict.compare_columns`.
     has_importances : bool
@@ -47,8 +46,6 @@ class ServedReference:
 
         Parameters
         ----------
-        reader : ArtifactReader
-        scorer : Scorer
         outputs : sequence of str
             Names of the outputs.
 
@@ -79,7 +76,6 @@ class ServedReference:
 
         Parameters
         ----------
-        n_rows : int
         cells : array of int64, shape (counter.n_cells,)
         """
         of_columns, of_scores = self.counter.by_column(cells)

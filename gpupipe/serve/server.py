@@ -29,7 +29,6 @@ def serve_model(settings: ServeSettings, announce: Callable[[str], None]) -> int
 
     Parameters
     ----------
-    settings : ServeSettings
     announce : callable
         Called with the URL when the server accepts requests.
 

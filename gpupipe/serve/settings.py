@@ -20,7 +20,6 @@ class ServeSettings:
     ----------
     model : str
         A run directory, a model directory, or a symbolic link to one.
-    host : str
     port : int
         0: a free port.
     workers : int

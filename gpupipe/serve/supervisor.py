@@ -53,7 +53,6 @@ class Supervisor:
 
     Parameters
     ----------
-    settings : ServeSettings
     listener : socket
         Bound and listening.
     on_ready : callable

@@ -48,11 +48,8 @@ def run_worker(
 
     Parameters
     ----------
-    model : ServedModel
-    settings : ServeSettings
     listener : socket
         Bound and listening.
-    metrics : Metrics
     on_ready : callable
         Called when requests are accepted.
     parent : socket, optional

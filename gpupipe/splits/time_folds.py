@@ -21,7 +21,6 @@ def make_time_folds(split: Split, times: Array, groups: Array | None, seed: int)
 
     Parameters
     ----------
-    split : Split
     times : array of int64 or float, shape (n_rows,)
         int64 is microseconds since 1970-01-01 UTC.
     groups : array, shape (n_rows,), optional

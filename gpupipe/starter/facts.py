@@ -19,7 +19,6 @@ class ColumnFacts:
 
     Attributes
     ----------
-    name : str
     holds : Holds
         The type that the reader inferred.
     values : pyarrow.ChunkedArray

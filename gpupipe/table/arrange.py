@@ -53,7 +53,6 @@ def used_levels(schema: Schema, counts: Mapping[str, Any]) -> Schema:
 
     Parameters
     ----------
-    schema : Schema
     counts : mapping of str to array
         Number of rows per code of each categorical column.
     """

@@ -66,8 +66,6 @@ class Table:
 
     Attributes
     ----------
-    schema : Schema
-    n_rows : int
     blocks : mapping of str to array, shape (columns, n_rows), C order
         dtype name to block: int8, int16 and int32 for codes (see `gpupipe.table.schema`), float32 and float64 for
         numbers, int64 for times.
@@ -164,11 +162,8 @@ def stack(
 
     Parameters
     ----------
-    schema : Schema
     arrays : dict of str to array, shape (n_rows,)
         The columns of `schema` that have a storage, in that dtype. Emptied: each array is released once copied.
-    n_rows : int
-    xp : module
     """
     places = layout(schema)
     members: dict[str, list[str]] = {}

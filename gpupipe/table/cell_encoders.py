@@ -63,7 +63,6 @@ class CellEncoder(ABC):
 
     Parameters
     ----------
-    column : Column
     by_table : EncodeByTable
         For values of rare types.
     """

@@ -33,7 +33,6 @@ class ColumnSummary:
 
     Parameters
     ----------
-    name : str
     kind : pyarrow.DataType
         The type of every chunk.
     declared : DeclaredColumn, optional

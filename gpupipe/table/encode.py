@@ -41,7 +41,6 @@ class EncodePlan:
 
     Attributes
     ----------
-    column : Column
     write : callable, optional
         Writes the encoded rows to an array of the column's storage dtype, shape (rows,); None for text.
     text : pyarrow.ChunkedArray or DeviceText, optional
@@ -65,15 +64,10 @@ def encode(
     ----------
     arrow : pyarrow.Table
         Strings may be dictionary-encoded; any number of chunks, each with its own dictionary.
-    backend : Backend
     declared : mapping of str to DeclaredColumn, optional
         Columns declared in the configuration; the others are inferred.
     frozen : Schema, optional
         Encode to exactly these columns, in this layout, with these levels; other levels become UNSEEN.
-
-    Returns
-    -------
-    Table
 
     Raises
     ------

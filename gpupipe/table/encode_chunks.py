@@ -72,7 +72,6 @@ def encode_chunks(
     chunks : callable
         Returns the same chunks in the same order at each call: at least one, each with rows, and all with the same
         columns and types.
-    backend : Backend
     most_rows : int
         Upper limit of the number of rows of all chunks together.
     declared : mapping of str to DeclaredColumn, optional

@@ -26,7 +26,6 @@ def key_codes(
 
     Parameters
     ----------
-    left, right : pyarrow.Table
     left_names, right_names : sequence of str
         The key columns of both, in the same order.
     label : str

@@ -119,14 +119,12 @@ class RowEncoder:
 
     Attributes
     ----------
-    schema : Schema
     inputs : tuple of str
         The columns that every row must have.
     columns : tuple of Column
         Their description.
     positions : dict of (block, row) to int
         Position of each column among the cells of its kind, as `RowProgram` takes it.
-    layout : RecordLayout
 
     Examples
     --------

@@ -46,7 +46,6 @@ class Column:
 
     Attributes
     ----------
-    name : str
     kind : Kind
         numeric: float32 or float64, NaN is null. boolean: codes with levels ``false`` and ``true``. categorical: codes.
         datetime: int64 microseconds since 1970-01-01 UTC, `NAT` is null. text: Arrow strings, never encoded.
@@ -180,7 +179,6 @@ class DeclaredColumn:
 
     Attributes
     ----------
-    kind : Kind
     storage : str, optional
     time_format : str, optional
     is_recorded : bool

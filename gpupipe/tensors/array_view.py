@@ -65,7 +65,6 @@ def copy_values(X: Any, order: Any = None, to_host: bool = False) -> Any:
     X : array
     order : {"C", "F"}, optional
         Memory layout of the copy, as for `gpupipe.backends.cpu.memory.copy_of`.
-    to_host : bool
 
     Raises
     ------

@@ -27,7 +27,6 @@ class TensorLibrary(ABC):
 
     Attributes
     ----------
-    name : str
     order : {"C", None}
         ``"C"`` if a copy for this library must be row-major.
     host_only : bool

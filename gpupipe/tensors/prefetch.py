@@ -84,8 +84,6 @@ def move_batches(
     ----------
     fill : callable
         ``(job, buffers) -> the filled slices of the buffers``; runs in the thread.
-    jobs : iterable
-    mover : Mover
     depth : int
         Number of mini-batches in flight.
     """
@@ -124,7 +122,6 @@ class CudaMover:
 
     Parameters
     ----------
-    device : torch.device
     parts : sequence of tensor
         Tensors whose rows are sent; they define the shapes and dtypes of the buffers.
     batch_size : int

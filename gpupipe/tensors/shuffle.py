@@ -40,7 +40,6 @@ class RankBatches:
 
     Attributes
     ----------
-    n_rows, batch_size, rank, world_size : int
     drop_last : bool
         Drop a last step with fewer than n rows.
     """

@@ -21,13 +21,8 @@ class GpuCounters:
     The counters of the GPU at position 0 of ``CUDA_VISIBLE_DEVICES`` begin with ``gpu0_``. Memory is that of the
     slice, also in use by other processes; power, temperature, clocks and PCIe are those of the whole GPU.
 
-    Parameters
-    ----------
-    n_gpus : int
-
     Attributes
     ----------
-    readers : list of CounterReader
     devices : dict of str to str
         Prefix of the counters to the name of the GPU.
 

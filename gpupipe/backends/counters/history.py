@@ -19,7 +19,6 @@ class HardwareSamples:
 
     Parameters
     ----------
-    counters : iterable of HardwareCounter
     period_seconds : float
         Time between two samples.
     start_seconds : float

@@ -30,7 +30,6 @@ class ProcessUse(NamedTuple):
         Start, which tells the process from a later one with the same number.
     cpu_ticks : int
         Processor time, with that of ended children.
-    resident_bytes : int
     """
 
     started: str
@@ -125,12 +124,7 @@ class ProcessTree:
 
 
 class MachineCpu:
-    """Processor use of the whole machine.
-
-    Parameters
-    ----------
-    proc : Path
-    """
+    """Processor use of the whole machine."""
 
     def __init__(self, proc: Path = PROC) -> None:
         self._file = proc / "stat"
@@ -154,10 +148,6 @@ def core_percent() -> float:
 
 def host_readers(proc: Path = PROC) -> list[CounterReader]:
     """Return the readers of the host.
-
-    Parameters
-    ----------
-    proc : Path
 
     Raises
     ------

@@ -21,17 +21,12 @@ class HardwareSampler:
 
     Parameters
     ----------
-    readers : sequence of CounterReader
     period_seconds : float
         Time between two samples.
     clock : callable
         Returns the seconds since the start of the run's timeline.
     cpu_clock : callable
         Returns the processor seconds of the calling thread.
-
-    Attributes
-    ----------
-    samples : HardwareSamples
     """
 
     def __init__(
@@ -83,7 +78,6 @@ class _ScheduledReader:
     ----------
     last : float
         Time of the last reading.
-    has_succeeded : bool
     """
 
     def __init__(self, reader: CounterReader, cpu_clock: Callable[[], float]) -> None:

@@ -38,7 +38,6 @@ class GpuBackend(DeviceBackend):
     ----------
     reason : str
         The reason for the choice.
-    options : DeviceOptions
     """
 
     name: Literal["cpu", "gpu"] = "gpu"

@@ -33,7 +33,6 @@ class LeastSquares:
 
     Parameters
     ----------
-    fit_intercept : bool
     xp : module, optional
         The array library; default CuPy.
 

@@ -24,12 +24,7 @@ TORCH_SETTINGS = ("PYTORCH_CUDA_ALLOC_CONF", "PYTORCH_ALLOC_CONF")  # read when 
 
 
 class DeviceMemory(ABC):
-    """Memory of the device, set up for this process.
-
-    Attributes
-    ----------
-    options : DeviceOptions
-    """
+    """Memory of the device, set up for this process."""
 
     def __init__(self, options: DeviceOptions) -> None:
         self.options = options

@@ -44,7 +44,6 @@ class Draws:
     ----------
     population : Population
         Determines the array library of all results.
-    seed, start, n_rows : int
     """
 
     def __init__(self, population: Population, seed: int, start: int, n_rows: int) -> None:
@@ -106,7 +105,6 @@ class CustomerBlock:
 
     Parameters
     ----------
-    population : Population
     seed : int
         0 to 2**64 - 1.
     start, n_rows : int

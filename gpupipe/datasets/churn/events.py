@@ -35,8 +35,6 @@ class EventBlock(CustomerBlock):
 
     Parameters
     ----------
-    population : Population
-    seed : int
     index : int
         Number of the block; its first row is ``index * BLOCK_ROWS``.
     """

@@ -38,7 +38,6 @@ class DrawnColumn:
 
     Attributes
     ----------
-    drift : ColumnDrift
     cells : DrawnCells, optional
     histogram, psi : str
         SVG; ``""`` without numbers or with fewer than two periods.
@@ -61,7 +60,6 @@ class PeriodStrip:
     ----------
     name, role : str
         The role is ``"verdict"``, ``"score"`` or ``"column"``.
-    svg : str
     since : str, optional
     """
 
@@ -77,10 +75,8 @@ class MetricInterval:
 
     Attributes
     ----------
-    metric : MetricDrift
     recorded, value, low, high : float
         Positions in percent of the axis.
-    verdict : str
     is_loss : bool
         True if lower values are better.
     """
@@ -102,7 +98,6 @@ def monitor_page(report: DriftReport, data: str, compared: datetime) -> str:
 
     Parameters
     ----------
-    report : DriftReport
     data : str
         Name of the compared table, or ``""``.
     compared : datetime

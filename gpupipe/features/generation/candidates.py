@@ -60,7 +60,6 @@ def enumerate_arithmetic(
     numbers : mapping of str to int
         Column names, the most informative first, each with its position in the table.
     order : {2, 3}
-    most : int
     rng : numpy.random.Generator
         Chooses among the columns if there are too many.
     """

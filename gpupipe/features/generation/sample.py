@@ -69,8 +69,6 @@ class SelectionSample:
         All columns, as earlier ops left them; times and texts are ignored.
     base : sequence of NumericExpr
         Existing features that are not in `columns`.
-    most_rows : int
-    rng : numpy.random.Generator
 
     Attributes
     ----------

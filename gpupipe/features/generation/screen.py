@@ -35,8 +35,6 @@ class Screen:
         Of mean 0; the first are those of the rows.
     folds : array of int64, shape (n_rows,)
         The fold of each row, from 0.
-    n_folds : int
-    backend : Backend
     """
 
     residuals: Array

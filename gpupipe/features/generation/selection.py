@@ -37,7 +37,6 @@ class SelectedFeature:
 
     Attributes
     ----------
-    candidate : FeatureCandidate
     gain : float
         Share of the squared residual that it explains out of fold, more than its inputs do.
     limits : tuple of (float, float)
@@ -61,7 +60,6 @@ class GeneratedSelection:
 
     Attributes
     ----------
-    features : tuple of SelectedFeature
     tried : dict of str to int
         Number of candidates of each family.
     yardsticks : dict of str to float
@@ -73,7 +71,6 @@ class GeneratedSelection:
         variance.
     z_score : float
         The difference of the losses in standard errors.
-    library : str
     n_rows : int
         Number of sampled rows.
     """
@@ -94,7 +91,6 @@ class FeatureSelector:
 
     Parameters
     ----------
-    op : Generate
     statistics : Statistics
         The training rows with their target.
     columns : sequence of expression
@@ -196,7 +192,6 @@ class _Stage:
 
     Attributes
     ----------
-    features : tuple of SelectedFeature
     X : array of float32, shape (n_rows, n_columns)
         Existing features and these.
     losses : array of float64, shape (n_confirmed,)

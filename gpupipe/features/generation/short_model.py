@@ -36,8 +36,6 @@ class ShortModel:
     ----------
     n_classes : int
         0 for regression.
-    backend : Backend
-    seed : int
     """
 
     n_classes: int

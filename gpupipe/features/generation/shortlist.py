@@ -43,13 +43,10 @@ class ShortlistFinder:
 
     Parameters
     ----------
-    op : Generate
-    sample : SelectionSample
     inputs : collection of str
         The columns to combine.
     taken : collection of str
         Names that a new column cannot have.
-    rng : numpy.random.Generator
     """
 
     def __init__(

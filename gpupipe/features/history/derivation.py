@@ -35,7 +35,6 @@ class DerivedColumn:
 
     Attributes
     ----------
-    name : str
     values : array, shape (n_rows,)
         float32, NaN where null; or integer codes.
     inputs : tuple of str
@@ -93,7 +92,6 @@ class Derivation:
 
     Attributes
     ----------
-    ops : tuple of DerivedOp
     schema : Schema
         The encoded columns of the main table that they read.
     inputs : tuple of str
@@ -190,8 +188,6 @@ def derive(
 
     Parameters
     ----------
-    ops : sequence of DerivedOp
-    sources : DerivationSources
     places : sequence of str, optional
         The position of each op in the configuration, for errors: ``features[2].lag``.
 

@@ -25,7 +25,6 @@ class HistoryRows:
 
     Parameters
     ----------
-    table : Table
     raw_columns : mapping of str to (ChunkedArray, DeviceNumbers or DeviceDictionary)
         The same rows as they were read, for keys and texts: values instead of codes. For a table that was read on the
         device, only the columns that ops may need.
@@ -52,7 +51,6 @@ class HistoryRows:
 
         Parameters
         ----------
-        name : str
         *kinds : str
             The accepted kinds.
         past : bool
@@ -128,7 +126,6 @@ class EventTable:
 
     Attributes
     ----------
-    rows : HistoryRows
     left, right : tuple of str
         The key columns of the main table and of this table.
     """
@@ -144,9 +141,7 @@ class DerivationSources:
 
     Attributes
     ----------
-    main : HistoryRows
     events : mapping of str to EventTable
-    backend : Backend
     as_of : int, optional
         A time in microseconds since 1970 that overrides the cut-off dates of the ops when a model serves.
     memory : dict

@@ -79,7 +79,6 @@ def select_frequent(
 
     Parameters
     ----------
-    column : CategoryExpr
     counts : sequence of float
         Number of training rows of each code, or the sum of their weights.
     max_categories : int, optional

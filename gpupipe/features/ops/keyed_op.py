@@ -201,7 +201,6 @@ class HistoryView:
     ----------
     table : str, optional
         The further table that contains the events; None for the main table.
-    events : HistoryRows
     history, queries : History, Queries
         See `gpupipe_kernels.keyed`.
     inputs : tuple of str

@@ -192,7 +192,6 @@ def run_kernel(kernel: Callable[..., Array], texts: pa.Array, backend: Backend) 
         `gpupipe_kernels.text.hash_texts` or `gpupipe_kernels.text.count_texts`.
     texts : pyarrow.StringArray or pyarrow.LargeStringArray
         Without nulls.
-    backend : Backend
     """
     data, offsets = (backend.to_device(buffer) for buffer in _buffers(texts))
     if backend.name == "gpu":

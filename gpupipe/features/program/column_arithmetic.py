@@ -29,12 +29,7 @@ INFINITE = math.inf
 
 
 class Unsupported(Exception):
-    """Raised for an operation that programs do not support, or that has no result.
-
-    Attributes
-    ----------
-    what, fix : str
-    """
+    """Raised for an operation that programs do not support, or that has no result."""
 
     def __init__(self, what: str, fix: str = "") -> None:
         super().__init__(what)

@@ -20,7 +20,6 @@ def compile_program(
 
     Parameters
     ----------
-    columns : iterable of NumericExpr
     places : mapping of str to (str, int)
         Block and row of each table column.
     folds : bool

@@ -45,7 +45,6 @@ class CategoryExpr:
 
     Attributes
     ----------
-    name : str
     inputs : tuple of str
         The input columns that it is computed from.
     index : tuple of IndexTerm
@@ -140,11 +139,8 @@ class NumericExpr:
 
     Attributes
     ----------
-    name : str
     inputs : tuple of str
         The input columns that it is computed from.
-    producer : Producer
-    transforms : tuple of Transform
     may_be_null : bool
         Whether a row can still be NaN. Overflow of scaled values is ignored: it does not occur in the training rows.
     root : str
@@ -229,7 +225,6 @@ class OutputColumn:
 
     Attributes
     ----------
-    column : NumericExpr
     op : str
         The last op that changed it.
     n_codes : int

@@ -31,7 +31,6 @@ class Feature:
 
     Attributes
     ----------
-    name : str
     inputs : tuple of str
         The input columns that it is computed from.
     op : str

@@ -22,14 +22,7 @@ TASKS_PER_THREAD = 4  # so that threads finish at about the same time
 
 
 class CategoryCounter:
-    """Counts over the rows of a table.
-
-    Parameters
-    ----------
-    table : Table
-    backend : Backend
-    engine : ReductionEngine
-    """
+    """Counts over the rows of a table."""
 
     def __init__(self, table: Table, backend: Backend, engine: ReductionEngine) -> None:
         self.table, self.backend, self.engine = table, backend, engine

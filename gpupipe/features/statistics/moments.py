@@ -96,7 +96,6 @@ def find_pivots(first: Callable[[list[int], int, int], list[Array]], n_columns: 
     ----------
     first : callable
         ``first(which, low, high)`` returns the `first_finite` values of rows low..high of the columns `which`.
-    n_columns, n_rows : int
     """
     values, left, low, size = [0.0] * n_columns, list(range(n_columns)), 0, FIRST_ROWS
     while left and low < n_rows:

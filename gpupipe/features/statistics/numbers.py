@@ -43,8 +43,6 @@ class NumberStatistics:
 
     Parameters
     ----------
-    table : Table
-    backend : Backend
     engine : {"numpy", "numba"}, optional
         The engine of the reductions; by default, compiled loops if they are faster for this table.
     weights : array of float64, shape (n_rows,), optional

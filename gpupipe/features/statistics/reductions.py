@@ -35,7 +35,6 @@ class PassResult:
         As in `Moments`.
     first, second : float
         The (weighted) sums of the deviations from the pivot and of their squares.
-    brackets : list of Bracket
     """
 
     n: float
@@ -52,11 +51,6 @@ class Reducer:
     A subclass for rows that are stored elsewhere overrides `find_pivots`, `find_brackets` and `select_quantiles`, as
     well as `reduce_columns`, `reduce_program` and `reduce_extremes`, which return the results of the row blocks of each
     column, in order. The other methods merge these results in the same way for all subclasses.
-
-    Parameters
-    ----------
-    backend : Backend
-    engine : ReductionEngine
     """
 
     def __init__(self, backend: Backend, engine: ReductionEngine) -> None:

@@ -48,7 +48,6 @@ class Statistics(NumberStatistics):
     ----------
     table : Table
         The training rows.
-    backend : Backend
     target : Target, optional
     seed : int
         Seed of the folds.

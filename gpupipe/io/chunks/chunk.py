@@ -19,7 +19,6 @@ class SourceChunk:
 
     Attributes
     ----------
-    file : SourceFile
     groups : tuple of int, optional
         Row groups of a Parquet file, or stripes of an ORC file.
     span : (int, int), optional
@@ -66,7 +65,6 @@ class ChunkFacts:
 
     Attributes
     ----------
-    n_rows : int
     columns : ChunkColumns
         Types with which the columns were read.
     schema : pyarrow.Schema
@@ -81,7 +79,6 @@ class ChunkFacts:
         Types with which a column could not be read.
     seen : tuple of str
         All columns of the file.
-    notes : Notes
     failed : bool
         True if the chunk could not be read by itself, so that its file must be read as a whole.
     """

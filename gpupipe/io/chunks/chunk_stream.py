@@ -42,7 +42,6 @@ class ChunkStream:
     ----------
     source : TableSource
         Without steps that need all rows.
-    files : sequence of SourceFile
     names : sequence of str
         The columns to read.
 

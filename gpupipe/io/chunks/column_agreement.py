@@ -37,7 +37,6 @@ def agree_on_columns(
     ----------
     chunks : sequence of ChunkFacts
         Facts about the chunks that have rows.
-    file_format : str
     texts : container of str
         Columns declared as text.
     as_text : sequence of str

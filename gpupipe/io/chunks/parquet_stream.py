@@ -37,9 +37,6 @@ class ParquetStream:
 
     Attributes
     ----------
-    source : TableSource
-    files : list of SourceFile
-    chunks : list of SourceChunk
     n_rows : int
         Number of rows before any filter.
     decoded_bytes, chunk_bytes : int
@@ -107,7 +104,6 @@ def open_parquet_stream(
 
     Parameters
     ----------
-    source : TableSource
     tables : mapping of str to JoinedTable
         Other tables of the configuration; a join needs all rows.
     available : int

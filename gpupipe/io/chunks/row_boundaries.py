@@ -50,7 +50,6 @@ class RowRanges:
 
     Attributes
     ----------
-    spans : list of (int, int)
     lines_are_rows : bool
         True if no line ends inside quotes, so that each line is a row.
     """

@@ -35,7 +35,6 @@ class SplittableFile:
 
     Attributes
     ----------
-    file : SourceFile
     n_bytes : int
         Approximate size of the file in memory.
     groups : sequence of int, optional

@@ -70,8 +70,6 @@ class RawColumns(UserDict[str, Any]):
     columns : mapping of str to (Series, DeviceNumbers, TextCodes or DeviceDictionary)
     names : sequence of str
         Columns to include; missing columns are ignored.
-    rules : TextRules
-    backend : DeviceBackend
     """
 
     def __init__(

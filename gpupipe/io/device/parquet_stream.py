@@ -34,7 +34,6 @@ class FrameStream:
     ----------
     stream : ParquetStream
         The source and its chunks.
-    backend : DeviceBackend
     notes : Notes
         Dropped columns, complete after all chunks have been read; encoding adds further notes.
     """

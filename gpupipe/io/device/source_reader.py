@@ -55,7 +55,6 @@ class LoadedFrame:
         Input of `gpupipe.table.device.encode.encode_frame`. Files are in sorted order, rows in the order of the file.
     rules : TextRules
         Rules for its strings.
-    files : list of SourceFile
     notes : Notes
         Dropped columns; encoding adds further notes.
     """

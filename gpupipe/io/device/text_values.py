@@ -43,9 +43,6 @@ class CsvTexts:
     ----------
     file : SourceFile
         File of the strings, for messages.
-    wanted : ColumnFilter
-    source : TableSource
-    notes : Notes
     as_text : sequence of str
         Columns that are always text, in addition to those declared categorical or text.
     """

@@ -28,7 +28,6 @@ def open_delta(source: TableSource, also: frozenset[str]) -> Iterator[OpenTable]
 
     Parameters
     ----------
-    source : TableSource
     also : frozenset of str
         Columns that are needed although ``columns:`` and ``drop:`` exclude them.
 

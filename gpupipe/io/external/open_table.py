@@ -26,8 +26,6 @@ class OpenTable:
     ----------
     label : str
         The table, without secrets.
-    schema : pyarrow.Schema
-    batches : iterator of pyarrow.RecordBatch
     pin : str
         The state of the table; ``""`` if only its content shows it.
     settings : mapping of str to int

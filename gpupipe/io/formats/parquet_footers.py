@@ -33,7 +33,6 @@ class RowGroups:
     ----------
     schema : pyarrow.Schema
         Schema of the selected columns.
-    n_rows : int
     decoded : list of int
         Approximate size of each row group in Arrow memory, in bytes.
     encoded : int
@@ -51,8 +50,6 @@ def read_groups_of(file: SourceFile, source: TableSource, written_out: bool = Fa
 
     Parameters
     ----------
-    file : SourceFile
-    source : TableSource
     written_out : bool
         Estimate text as strings per row, as in device frames, instead of dictionary codes.
 

@@ -24,7 +24,6 @@ class PluginReader:
 
     Parameters
     ----------
-    plugin : InstalledPlugin
     function : callable
         ``(stream) -> pyarrow.Table``, of an open binary file.
     """

@@ -19,7 +19,6 @@ class Description:
     ----------
     n_models : int
         Number of models in the model directory, which share the memory that its files can justify.
-    targets : tuple of TargetSpec
     """
 
     task: Task

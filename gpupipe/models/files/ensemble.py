@@ -27,7 +27,6 @@ def read_ensemble(
 
     Parameters
     ----------
-    files : ModelFiles
     description : dict
         The result of `FittedEnsemble.save`.
     expected : Description

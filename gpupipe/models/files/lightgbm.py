@@ -60,7 +60,6 @@ class LightGBMTrees:
     ----------
     packed : PackedTrees
         With one float64 value per leaf.
-    n_outputs : int
     link : Link
         Transform of the sums of leaves.
     gains : array of float64, shape (n_columns,)

@@ -24,13 +24,7 @@ class ModelFiles(Protocol):
 
 
 class PrefixedFiles:
-    """The files of a directory whose names start with a prefix, under their names without it.
-
-    Parameters
-    ----------
-    files : ModelFiles
-    prefix : str
-    """
+    """The files of a directory whose names start with a prefix, under their names without it."""
 
     def __init__(self, files: ModelFiles, prefix: str) -> None:
         self._files, self._prefix = files, prefix

@@ -20,7 +20,6 @@ def check_nodes(left: Array, right: Array, column: Array, is_leaf: Array, n_colu
     left, right, column : array of int, shape (n_nodes,)
         Children of each node, and the column that it compares; ignored for leaves.
     is_leaf : array of bool, shape (n_nodes,)
-    n_columns : int
 
     Raises
     ------

@@ -29,7 +29,6 @@ class FittedModel(ABC):
     ----------
     estimator : object
         The estimator object of the library.
-    task : Task
     feature_names : tuple of str
         Names of the columns of the matrix, in order; empty if they have none.
     n_classes : int

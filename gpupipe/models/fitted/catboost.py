@@ -26,12 +26,7 @@ if TYPE_CHECKING:
 
 
 class CatBoostPredictor:
-    """The trees of a model and the function that adds their leaves.
-
-    Parameters
-    ----------
-    trees : CatBoostTrees
-    """
+    """The trees of a model and the function that adds their leaves."""
 
     def __init__(self, trees: CatBoostTrees) -> None:
         self.trees = trees

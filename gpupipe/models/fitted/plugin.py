@@ -36,7 +36,6 @@ class PluginEstimator:
 
     Attributes
     ----------
-    estimator : object
     arrays : mapping of str to array
         Its state.
     X : array of float32, shape (at most 64, d)
@@ -149,7 +148,6 @@ def read_plugin(data: bytes, described: Any, expected: Description, where: str) 
     data : bytes
     described : object
         The entry ``plugin`` of the description of the model.
-    expected : Description
     where : str
         Path of the file, for messages.
 

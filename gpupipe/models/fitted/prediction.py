@@ -20,7 +20,6 @@ class Prediction:
 
     Attributes
     ----------
-    task : Task
     probability : array of float64, shape (n,) or (n, k)
         binary: probability of class 1. multiclass: probability of each of the k classes.
     value : array of float64, shape (n,)

@@ -41,7 +41,6 @@ class BlockPredictor:
     ----------
     make : callable
         Returns the function from rows, float32, shape (n, d), to float64, shape (n, n_outputs), for an engine.
-    n_trees : int
     """
 
     def __init__(self, make: Callable[[HostEngine], Callable[[Array], Array]], n_trees: int) -> None:

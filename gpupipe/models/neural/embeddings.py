@@ -23,7 +23,6 @@ class NumberEmbedding(nn.Module):
 
     Parameters
     ----------
-    n_numbers : int
     n_bins : int
         Number of bins of each column; a column with fewer bins has unused ones.
     size : int
@@ -114,7 +113,6 @@ def bin_edges(column: Tensor, n_bins: int) -> Tensor:
     ----------
     column : Tensor of float32, shape (n,)
         Values without NaN.
-    n_bins : int
     """
     rows = column[:: max(1, len(column) // MOST_ROWS)].clamp(-MOST, MOST).sort().values
     edges, counts = _quantiles(rows, n_bins + 1).unique(return_counts=True)

@@ -23,7 +23,6 @@ class Network(nn.Module):
 
     Attributes
     ----------
-    architecture : Architecture
     numbers : NumberEmbedding, optional
         None without numeric columns.
     categories : CategoryEmbedding, optional

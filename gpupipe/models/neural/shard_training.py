@@ -84,10 +84,6 @@ class ShardedProblem:
 
     Attributes
     ----------
-    model : NeuralSettings
-    architecture : Architecture
-    task : Task
-    seed : int
     heights : tuple of int
         Number of training rows of each shard: one shard per rank, or a single shard for all ranks.
     n_epochs, quantiles, targets

@@ -80,7 +80,6 @@ class Trainer:
     ----------
     network : Network
         The network on its device; at the end it has the best weights.
-    spec : TrainingSpec
     training : Batches
         Batches of this process.
     validation : iterable of TensorBatch
@@ -351,7 +350,6 @@ def several_losses(targets: Sequence[TargetSpec], score: Tensor, target: Tensor)
 
     Parameters
     ----------
-    targets : sequence of TargetSpec
     score : Tensor of float32, shape (n, n_outputs)
         The outputs of each target, in order.
     target : Tensor of float32, shape (n, n_targets)

@@ -30,7 +30,6 @@ class TrainingProblem:
 
     Attributes
     ----------
-    architecture : Architecture
     training, validation : array of int64
         Rows that the weights are fitted to, and held-out rows that select the best epoch; ascending.
     given : ValidationRows, optional

@@ -17,9 +17,6 @@ class TrainingSpec:
 
     Attributes
     ----------
-    model : NeuralSettings
-    task : Task
-    seed : int
     batch_size : int
         Rows per step, of all processes together.
     precision : {"float32", "bf16", "fp16"}

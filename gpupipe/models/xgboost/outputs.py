@@ -45,7 +45,6 @@ def rescale_outputs(raw: bytes, scale: OutputScale) -> bytearray:
     ----------
     raw : bytes
         The Booster as UBJ.
-    scale : OutputScale
     """
     import numpy as np
 

@@ -100,7 +100,6 @@ class FileBackedValue:
 
     Attributes
     ----------
-    path : Path
     spans : tuple of (int, int)
         The byte ranges of its pickled header and of the buffers that the header refers to.
     """

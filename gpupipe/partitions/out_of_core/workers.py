@@ -39,8 +39,6 @@ class OutOfCoreWorkers(Workers):
 
     Parameters
     ----------
-    backend : Backend
-    store : FileStore
     reason : str
         The reason that rows are not kept in memory.
     """

@@ -44,7 +44,6 @@ class PartitionedReducer(Reducer):
         Aligned.
     backend : Backend
         The host of the driver.
-    engine : ReductionEngine
     weights : sequence of ResultHandle, optional
         The weights of the rows of each partition, on the workers.
     scale : WeightScale, optional

@@ -43,7 +43,6 @@ class RunCheckpoints:
 
     Attributes
     ----------
-    store : CheckpointStore
     key : CheckpointKey
         Key of the run's table and target.
     waiting : list of callable
@@ -106,11 +105,8 @@ class TrainingCheckpoints:
 
     Attributes
     ----------
-    run : RunCheckpoints
     label : str
         Prefix of the stage names.
-    config : Config
-    backend : Backend
     key : CheckpointKey
         Key of the features, without the view.
     predicted : str

@@ -114,7 +114,6 @@ class Console:
             The leaderboard, in the order to be shown.
         metrics : mapping
             Contents of metrics.json; with `as_json`, printed together with ``run_directory``.
-        run_directory : Path or str
         """
         if self._display is not None:
             self._display.stop()

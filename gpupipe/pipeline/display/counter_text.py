@@ -54,7 +54,6 @@ def chart_lines(
     ----------
     values : sequence of float
         A missing value continues the one before it.
-    width, height : int
     limit : float, optional
         Value of a full column. Default, and if a value exceeds it: the largest value.
     is_ascii : bool

@@ -23,7 +23,6 @@ def stages_table(stages: Sequence[Stage], running: Mapping[Stage, float] | None 
 
     Parameters
     ----------
-    stages : sequence of Stage
     running : mapping of Stage to float, optional
         Seconds so far of the stages that have not ended; their progress has a separate line.
     """

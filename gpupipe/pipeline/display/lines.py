@@ -44,7 +44,6 @@ class LineDisplay:
 
     Parameters
     ----------
-    stream : text stream
     report_seconds, sample_seconds : float
         Seconds between two such lines, and between two readings of the progress.
     """

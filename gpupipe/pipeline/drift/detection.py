@@ -44,7 +44,6 @@ class ScannedRows:
 
     Attributes
     ----------
-    counts : PeriodCounts
     sample : sequence of pyarrow.Table
         The rows to predict, with the inputs, the targets and the time column.
     by : PeriodColumn, optional
@@ -140,7 +139,6 @@ class OpenedRows:
 
     Attributes
     ----------
-    chunks : iterable of pyarrow.Table
     names : tuple of str
         The columns that are read.
     label : str

@@ -25,13 +25,7 @@ NO_PERIOD = -(2**63)  # of rows without a time
 
 @dataclass(frozen=True)
 class PeriodColumn:
-    """Time column, and the unit to count its rows by.
-
-    Attributes
-    ----------
-    unit : PeriodUnit
-    column : Column
-    """
+    """Time column, and the unit to count its rows by."""
 
     unit: PeriodUnit
     column: Column

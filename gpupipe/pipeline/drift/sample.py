@@ -39,12 +39,7 @@ def every_row(table: pa.Table, first_row: int, stride: int) -> pa.Table:
 
 
 class EvenSample:
-    """The rows whose number is a multiple of a power of 2, chosen so that at most `most` rows are kept.
-
-    Parameters
-    ----------
-    most : int
-    """
+    """The rows whose number is a multiple of a power of 2, chosen so that at most `most` rows are kept."""
 
     def __init__(self, most: int) -> None:
         self.most, self.stride, self.n_seen = most, 1, 0

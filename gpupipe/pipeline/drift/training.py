@@ -39,8 +39,6 @@ def collect_reference(job: Job, outcome: LeaderboardResult, rows: Array) -> Drif
 
     Parameters
     ----------
-    job : Job
-    outcome : LeaderboardResult
     rows : array of bool, shape (n_rows,)
         The rows that the exported model was trained on; they count without their weights.
     """

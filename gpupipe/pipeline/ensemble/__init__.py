@@ -41,10 +41,8 @@ def fit_ensemble(
     ----------
     X : array of float32, shape (n, d), column-major
         The combined view, on the device of the backend.
-    model : Best
     y : array, shape (n,)
         Class codes or numbers, on the host.
-    context : FitContext
     evaluate : Evaluate
         Threshold and costs, for metrics of decisions; the latency limit.
     n_rounds : int

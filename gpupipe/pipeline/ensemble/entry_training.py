@@ -49,10 +49,8 @@ class Deadline:
 
     Attributes
     ----------
-    training : EntryTraining
     end : float
         In seconds since the start of the search.
-    is_reached : bool
     """
 
     training: EntryTraining
@@ -73,10 +71,8 @@ class EntryTraining:
 
     Attributes
     ----------
-    rows : EnsembleRows
     time : TrainingTime
         Gets the measured seconds.
-    store : FoldModelStore
     cut : dict of str to None
         Labels of models whose rounds or epochs the time limit has ended, in order.
     n_trained : int
@@ -106,8 +102,6 @@ class EntryTraining:
 
         Parameters
         ----------
-        entry : PortfolioEntry
-        folds : sequence of Fold
         first : int
             Number of the first one, for the seeds.
         start : callable

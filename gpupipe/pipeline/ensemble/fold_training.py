@@ -29,7 +29,6 @@ class FoldModel:
 
     Attributes
     ----------
-    model : FittedModel
     predicted : array of float64, shape (m,) or (m, k)
         Predictions of the held-out rows, on the host.
     seconds : float

@@ -96,10 +96,8 @@ class PortfolioEntry:
     ----------
     label : str
         Unique: the name, or the name and a number.
-    name : str
     params : mapping of str to JSON value
         The stated parameters.
-    settings : ModelSettings
     cost : float
         Predicted seconds of training, relative to those of other entries.
     is_out_of_bag : bool
@@ -127,7 +125,6 @@ def make_portfolio(
 
     Parameters
     ----------
-    task : Task
     backend : Backend
         On a GPU, models that train on the host only are dropped.
     names : sequence of str, optional

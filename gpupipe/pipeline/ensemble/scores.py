@@ -21,9 +21,6 @@ class HeldOutScore:
 
     Attributes
     ----------
-    metric : str
-    task : Task
-    n_classes : int
     backend : Backend
         Backend of the host.
     threshold : float

@@ -37,13 +37,8 @@ class EnsembleTraining:
 
     Attributes
     ----------
-    model : Best
-    rows : EnsembleRows
     portfolio : sequence of PortfolioEntry
         In order.
-    score : HeldOutScore
-    time : TrainingTime
-    store : FoldModelStore
     max_latency : float, optional
         Limit on the seconds of one prediction.
     """

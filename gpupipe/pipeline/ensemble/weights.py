@@ -52,7 +52,6 @@ def select_weights(
         Returns the score of such an array; higher is better. NaN is worse than any number.
     n_members : int
         Maximum number of candidates with a weight.
-    n_rounds : int
     costs : sequence of float, optional
         Cost of each candidate, such as its latency; counted once, however often it is added.
     budget : float

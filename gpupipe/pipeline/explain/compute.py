@@ -32,8 +32,6 @@ class ModelExplainer:
 
     Parameters
     ----------
-    goal : Goal
-    shares : ColumnShares
     estimator : FittedModel
         On the host.
     background : callable

@@ -215,7 +215,6 @@ class _TableWriter:
 
     Parameters
     ----------
-    output : Path
     safe_csv : bool
         See `gpupipe.pipeline.scoring.outputs.escape_formulas`.
     """

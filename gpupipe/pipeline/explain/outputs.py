@@ -24,7 +24,6 @@ def margin_names(goal: Goal, classes: Sequence[Sequence[int]] | None = None) -> 
 
     Parameters
     ----------
-    goal : Goal
     classes : sequence of sequences of int, optional
         The class codes that have a margin, for each target; by default, all. A binary target has one margin.
 
@@ -56,7 +55,6 @@ def margin_places(goal: Goal, outputs: tuple[str, ...]) -> list[tuple[int, ...]]
 
     Parameters
     ----------
-    goal : Goal
     outputs : tuple of str
         From `margin_names`.
 

@@ -47,10 +47,8 @@ class GpuEstimate:
 
     Attributes
     ----------
-    gpu : GpuSpec
     obstacle : str
         The reason that the run is impossible on it; "" if it is possible.
-    plan : RunPlan
     time : RunTime, optional
         None if a figure of the GPU is missing, or the run is impossible.
     watt_hours : float, optional
@@ -98,16 +96,11 @@ class ConfigEstimates:
 
     Attributes
     ----------
-    n_rows : int
     is_exact : bool
         False if the number of rows is estimated.
     core : Peaks
         Measured rates of one core.
-    n_threads : int
-    cpu_plan : RunPlan
-    cpu : RunTime
     cpu_cost : TimeRange, optional
-    gpus : tuple of GpuEstimate
     """
 
     n_rows: int

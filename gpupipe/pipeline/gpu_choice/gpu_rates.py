@@ -38,7 +38,6 @@ class RateRange:
 
     Attributes
     ----------
-    slow, fast : Rate
     basis : str
         The published figures that the range spans, or "assumed".
     """

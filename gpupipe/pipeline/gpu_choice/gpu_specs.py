@@ -32,7 +32,6 @@ class GpuSpec:
     year : int
         Year of the announcement.
     memory_gb : float
-    memory_type : str
     bandwidth_gbs : float, optional
         Peak memory bandwidth in 1e9 bytes per second.
     capability : (int, int)
@@ -47,7 +46,6 @@ class GpuSpec:
         Generation of 16 lanes of PCIe.
     cloud : str
         A cloud machine type with this GPU; "" if no source was found.
-    source : str
     """
 
     key: str
@@ -92,7 +90,6 @@ class GpuCatalog:
     ----------
     date : str
         Day on which the sources were read.
-    gpus : tuple of GpuSpec
     """
 
     date: str

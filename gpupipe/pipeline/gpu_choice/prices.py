@@ -27,7 +27,6 @@ class HourPrices:
         Price of an hour of this machine.
     kwh : float, optional
         Price of electricity, for hardware without a price per hour.
-    currency : str
     """
 
     gpus: dict[str, float] = field(default_factory=dict)

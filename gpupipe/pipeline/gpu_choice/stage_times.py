@@ -33,10 +33,8 @@ class StageTime:
 
     Attributes
     ----------
-    name : str
     device : str
         "cpu" or "gpu".
-    seconds : TimeRange
     core_seconds : float, optional
         CPU time of all threads; None on a GPU.
     basis : str
@@ -65,7 +63,6 @@ class RunTime:
     ----------
     start : TimeRange
         Until the libraries are imported and the device is ready.
-    stages : tuple of StageTime
     unknown : tuple of str
         Stages whose time is not predicted.
     """

@@ -43,7 +43,6 @@ class StageWork:
         As in timeline.json.
     kind : str
         Kind of algorithm, which has one rate; "" if the work is not known.
-    work : Work
     is_on_device : bool
         False on the host, and for a stage that a device cannot run.
     moved_bytes : float
@@ -66,8 +65,6 @@ class WorkSteps(RunSteps):
 
     Attributes
     ----------
-    config : Config
-    seen : Preview
     on_device : bool
         Count the algorithms of a device.
     stages : list of StageWork

@@ -94,7 +94,6 @@ class Budget:
 
     Parameters
     ----------
-    limits : Limits
     timeline : Timeline
         Source of the elapsed time and of the finished stages.
     n_gpus : callable

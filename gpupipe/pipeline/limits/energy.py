@@ -27,7 +27,6 @@ class RunHardware:
     ----------
     n_gpus : callable
         Returns the number of GPUs that the run holds now.
-    n_machines : int
     are_elsewhere : bool
         True if some meters are on other machines.
     """

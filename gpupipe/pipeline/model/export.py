@@ -69,7 +69,6 @@ def export_model(
         The directory to create; it must not exist.
     trained : TrainedModel
         Only the features that the model reads are written.
-    goal : Goal
     decision : Decision
         Calibration and threshold.
     config : Config

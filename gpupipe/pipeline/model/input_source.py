@@ -30,8 +30,6 @@ def describe_reading(config: Config, features: FittedFeatures, schema: Schema) -
 
     Parameters
     ----------
-    config : Config
-    features : FittedFeatures
     schema : Schema
         Schema of the whole training table; the schema of the features lacks keys and raw texts.
     """
@@ -74,8 +72,6 @@ def main_source(
         File, glob, folder or URL.
     reading : mapping
         The manifest section ``reading``.
-    features : FittedFeatures | DescribedFeatures
-    rules : sequence of ServedRules
     """
     known = [column.source for column in features.input_schema]
     stated = {each.column: each.declared for each in rules if each.column not in known}

@@ -131,12 +131,7 @@ def radians(graph: OnnxGraph, degrees: str) -> str:
 
 
 class IntegerNodes:
-    """Integer arithmetic on int64 values, in the words of `gpupipe_kernels.formulas.calendar`.
-
-    Parameters
-    ----------
-    graph : OnnxGraph
-    """
+    """Integer arithmetic on int64 values, in the words of `gpupipe_kernels.formulas.calendar`."""
 
     def __init__(self, graph: OnnxGraph) -> None:
         self.graph = graph

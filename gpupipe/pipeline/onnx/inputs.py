@@ -47,7 +47,6 @@ class OnnxInput:
 
     Attributes
     ----------
-    column : Column
     type : {"string", "float64", "int64"}
     """
 
@@ -145,7 +144,6 @@ def write_inputs(
 
     Parameters
     ----------
-    graph : OnnxGraph
     schema : sequence of Column
         The columns that the program reads; none is derived, hashed or a text.
     positions : mapping of (block, row) to int
@@ -155,7 +153,6 @@ def write_inputs(
 
     Returns
     -------
-    inputs : list of OnnxInput
     cells : list of CellMatrix
         By kind, as `gpupipe.pipeline.onnx.instructions.write_program` takes them.
     """

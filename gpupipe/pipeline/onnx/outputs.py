@@ -29,7 +29,6 @@ class OnnxOutput:
     name : str
         The kind; of several targets, with the target appended.
     kind : {"label", "probabilities", "prediction", "quantiles"}
-    target : str
     columns : array
         Labels of the classes, or levels of the quantiles.
     """

@@ -30,7 +30,6 @@ class ColumnDifference:
 
     Attributes
     ----------
-    name : str
     kind : {"ids", "numbers"}
     absolute, relative : float
         The largest error; infinity if only one side has a value.
@@ -95,7 +94,6 @@ def compare_columns(
     here, recorded : array of float32, shape (n, d)
     of_the_run : array of bool, shape (n,)
         Rows of the run, as opposed to generated rows. The largest value of a column is taken from them.
-    features : sequence of Feature
     tolerance : mapping
         In the form of `TOLERANCE`.
     """

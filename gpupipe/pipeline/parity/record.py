@@ -28,7 +28,6 @@ class ParityRecord:
 
     Attributes
     ----------
-    trial : TrialRows
     X : array of float32, shape (n, d)
         The feature matrix.
     predicted : array of bool, shape (n,)

@@ -148,7 +148,6 @@ def network_bytes(architecture: Architecture, n_rows: int, batch: int) -> int:
 
     Parameters
     ----------
-    architecture : Architecture
     n_rows : int
         Rows of the matrix, including those held out.
     batch : int

@@ -30,13 +30,7 @@ DEVICE_PREDICT_ROWS = 1 << 20
 
 @dataclass(frozen=True)
 class ModelCosts(ABC):
-    """Memory of a model in addition to the matrices, in bytes.
-
-    Attributes
-    ----------
-    entry : ModelEntry
-    seen : Preview
-    """
+    """Memory of a model in addition to the matrices, in bytes."""
 
     entry: ModelEntry
     seen: Preview

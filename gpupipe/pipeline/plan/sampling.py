@@ -26,7 +26,6 @@ class SampledTables:
     ----------
     config : Config
         The configuration on the CPU, with the samples as its tables.
-    main : SourceSample
     further : mapping of str to SourceSample
         Samples of `tables`, by name.
     folder : Path

@@ -27,7 +27,6 @@ class TextDeriver:
 
     Attributes
     ----------
-    op : TextOp
     name : str
         The input column.
     backend : Backend
@@ -94,7 +93,6 @@ def derive_history(
 
     Parameters
     ----------
-    model : Model
     inputs : sequence of str
         Columns that the scorer reads.
     rows, tables, as_of

@@ -55,10 +55,6 @@ class RunTracker:
 
     The run has the key "". Nested in it are a run for each candidate (its label), for each fold of a candidate
     (``LABEL/fold 1 of 5``), and for each trial of a search (``LABEL/trial 3``). On exit, all are ended.
-
-    Parameters
-    ----------
-    settings : TrackSettings
     """
 
     def __init__(self, settings: TrackSettings) -> None:
@@ -100,15 +96,12 @@ class RunTracker:
 
         Parameters
         ----------
-        timeline : Timeline
-        config : Config
         final : Path
             The run directory.
         store : CheckpointStore
             Has the ids of the tracked runs until the run succeeds.
         key : CheckpointKey
             Key of the inputs.
-        device : str
         polling : PollingThread
             Reads the progress of trainings.
         """

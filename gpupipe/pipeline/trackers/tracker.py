@@ -16,7 +16,6 @@ class MetricPoint(NamedTuple):
 
     Attributes
     ----------
-    name : str
     value : float
     time_ms : int
         Milliseconds since 1970-01-01 UTC.
@@ -37,7 +36,6 @@ class TrackedDataset(NamedTuple):
     ----------
     name, digest, source : str
         Name of the table, hash of the identity of its files and of the settings that read them, and its location.
-    n_rows : int
     columns : sequence of (str, str)
         Name and kind of each input column.
     """

@@ -37,7 +37,6 @@ class TrackerWorker:
     ----------
     first : dict
         The settings: ``tracker``, ``settings``, ``timeout``, and ``ids_path``, the file of the ids of the runs.
-    answers : text stream
     """
 
     def __init__(self, first: Message, answers: TextIO) -> None:

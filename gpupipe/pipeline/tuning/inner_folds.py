@@ -16,13 +16,9 @@ def make_inner_folds(
 
     Parameters
     ----------
-    split : Split
-    n_folds : int
     y : array, shape (n_rows,) or (n_rows, n_targets)
         Class codes or numbers of the training rows.
     groups, times : array, shape (n_rows,), optional
-    goal : Goal
-    seed : int
 
     Raises
     ------

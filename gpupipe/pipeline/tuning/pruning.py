@@ -29,7 +29,6 @@ class CurvePruner:
     ----------
     trial : optuna.Trial
         Receives the losses.
-    settings : ModelSettings
     safe_point : callable
         Called at each safe point of the training, before the comparison.
 

@@ -43,7 +43,6 @@ class FoldTraining:
         The training rows, on the device of the backend.
     y : array, shape (n_rows,)
         On the host.
-    folds : sequence of Fold
     context : FitContext
         Context of the model on all rows.
     """

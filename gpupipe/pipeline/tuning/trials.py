@@ -76,8 +76,6 @@ class TrialStudy:
     space : mapping of str to BaseDistribution
     first : mapping of str to value
         Point of the space that stands for the first trial.
-    greater_is_better : bool
-    seed : int
     path : Path, optional
         SQLite file of the finished trials; None: they are not saved.
     resume : bool
@@ -85,7 +83,6 @@ class TrialStudy:
 
     Attributes
     ----------
-    finished : list of FinishedTrial
     damage : str
         Why trials could not be loaded or saved; "" if they could.
     """

@@ -52,14 +52,10 @@ def read_explanation(
 
     Parameters
     ----------
-    reply : mapping
-    parts : sequence of memoryview
-    goal : Goal
     known : sequence of str
         The names that columns may have.
     feature_names : sequence of str
         The names that divided features may have.
-    n_rows : int
     interactions : bool
         Whether they were requested.
 

@@ -78,7 +78,6 @@ def unpack_array(described: Any, part: memoryview, dtypes: Iterable[str], shape:
     ----------
     described : Any
         Its JSON description in the message.
-    part : memoryview
     dtypes : iterable of str
         The allowed dtypes, such as ``"<f8"``.
     shape : sequence of int or None

@@ -32,7 +32,6 @@ class ModelProcess:
         The model directory.
     allow_code : bool
         Whether the child may compile and run custom kernels of the model.
-    limits : UntrustedLimits
     """
 
     def __init__(self, folder: Path, allow_code: bool, limits: UntrustedLimits) -> None:

@@ -75,7 +75,6 @@ def encode_frame(
     frame : DataFrame of `backend.frame`, or dict of str to Series, DeviceNumbers, TextCodes or DeviceDictionary
         Columns of numbers, booleans, times (any unit) or strings; a DeviceDictionary has already been interpreted.
         Encoded columns are removed from it, which frees their memory unless the caller keeps a reference.
-    backend : DeviceBackend
     declared : mapping of str to DeclaredColumn, optional
         Columns declared in the configuration; the others are inferred.
     rules : TextRules

@@ -22,7 +22,6 @@ class FrameChunks(TableChunks):
 
     Parameters
     ----------
-    backend : DeviceBackend
     rules : TextRules
         The reader's rules for texts, which must be stateless and return texts.
     """

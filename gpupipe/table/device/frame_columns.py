@@ -29,7 +29,6 @@ class DeviceNumbers:
         In the NumPy dtype of `type`; booleans as int8, times as int64 microseconds. Undefined where not valid.
     valid : array of bool, shape (rows,)
         Flags of the rows that have a value.
-    type : pyarrow.DataType
     """
 
     values: Array
@@ -187,7 +186,6 @@ class DeviceText:
     Parameters
     ----------
     missing : array of bool, shape (rows,)
-    backend : Backend
     """
 
     def __init__(self, missing: Array, backend: Backend) -> None:

@@ -33,7 +33,6 @@ def row_codes(columns: Sequence[DeviceColumn], backend: Backend) -> Part:
     Returns
     -------
     codes : array of int64, shape (rows,)
-    size : int
     """
     first, *others = (_own(column, backend) for column in columns)
     codes, size = first

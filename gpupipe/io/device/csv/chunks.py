@@ -82,7 +82,6 @@ def regular_chunks(
     ----------
     file : SourceFile
         A local, uncompressed file.
-    header : CsvHeader
     quote : str, optional
     backend : DeviceBackend
         Backend that checks the bytes.

@@ -48,7 +48,6 @@ class CsvDialect:
 
     Attributes
     ----------
-    encoding : str
     delimiter : str
         In the form of ``csv.delimiter``.
     rows : list of (int, list of str)

@@ -18,8 +18,6 @@ class StreamWithLastLine(AdaptedStream):
     ----------
     stream : pyarrow.NativeFile
         UTF-8 text.
-    delimiter : str
-    n_columns : int
 
     Attributes
     ----------

@@ -58,12 +58,9 @@ def read(
 
     Parameters
     ----------
-    file : SourceFile
-    wanted : ColumnFilter
     source : TableSource
         Provides ``csv`` settings and ``schema``: columns of `declared_texts` are read as text. So are keys, which
         `gpupipe.io.formats.csv.text_columns` then converts.
-    notes : Notes
     span : (int, int), optional
         Byte range to parse, which must contain whole rows; default: all rows after the header.
     kinds : mapping of str to DataType, optional

@@ -28,7 +28,6 @@ class GuardedStream(AdaptedStream):
 
     Parameters
     ----------
-    stream : pyarrow.NativeFile
     file : SourceFile
         File of the stream, for the error.
     """

@@ -72,7 +72,6 @@ def read_lines(
 
     Parameters
     ----------
-    file : SourceFile
     span : (int, int), optional
         Byte range to parse, which must contain whole lines.
     kinds : mapping of str to DataType, optional

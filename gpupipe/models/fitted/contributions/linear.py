@@ -109,7 +109,6 @@ class LinearExplainer(Explainer):
     coef : array of float64, shape (n_margins, d)
     intercept : array of float64, shape (n_margins,)
     background : array of float32, shape (n_background, d)
-    scale : Scale
     n_margins : int
         Number of margins; two classes have one, that of the second.
     """
@@ -133,7 +132,6 @@ class NaiveBayesExplainer(Explainer):
 
     Parameters
     ----------
-    estimator : sklearn.naive_bayes.GaussianNB
     background : array of float32, shape (n_background, d)
     n_margins : int
         As in `LinearExplainer`.

@@ -78,7 +78,6 @@ def sampled_contributions(
     n_permutations : int
         Permutations for each background row, besides their reverses. The standard error estimated from one is too large
         rather than too small, since it includes the differences among background rows; from several, it is unbiased.
-    seed : int
 
     Raises
     ------
@@ -113,7 +112,6 @@ class Mixtures:
 
     Attributes
     ----------
-    predict : callable
     background : array of float32, shape (n_background, d)
     background_scores : array of float64, shape (n_background, n_margins)
     player : array of int, shape (d,)
@@ -142,7 +140,6 @@ class Mixtures:
         ----------
         rows : array of float32, shape (n, d)
         origin : array of int, shape (n_origins,)
-        n_sets : int
         is_own : callable
             Returns which columns come from the row, bool, shape (m, d), of m positions in `origin` and m sets.
 
@@ -248,7 +245,6 @@ class OutputExplainer(Explainer):
     outputs : callable
         Returns the explained outputs, float64, shape (n, n_margins), of rows, float32, shape (n, d).
     background : array of float32, shape (n_background, d)
-    scale : Scale
     n_margins : int
         Number of margins; two classes may have one output, that of the second.
     """

@@ -20,12 +20,7 @@ N_POINTS = 64  # of the quadrature between the base and the margins of several c
 
 
 class PartsExplainer(Explainer):
-    """Margins of several models over the same matrix, such as one per quantile, one after the other.
-
-    Parameters
-    ----------
-    parts : sequence of Explainer
-    """
+    """Margins of several models over the same matrix, such as one per quantile, one after the other."""
 
     def __init__(self, parts: Sequence[Explainer]) -> None:
         self._parts = parts
@@ -52,7 +47,6 @@ class ScaledExplainer(Explainer):
 
     Parameters
     ----------
-    model : Explainer
     offset, unit : array of float64, shape (n_margins,)
     """
 

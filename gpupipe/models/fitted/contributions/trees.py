@@ -26,7 +26,6 @@ class ExplainedTrees:
 
     Attributes
     ----------
-    packed : PackedTrees
     start : array of float64, shape (n_margins,)
         First term of each sum.
     scale : Scale
@@ -55,7 +54,6 @@ class TreeExplainer(Explainer):
 
     Parameters
     ----------
-    trees : ExplainedTrees
     n_margins : int
         Number of margins; trees of two classes have one.
     background : callable

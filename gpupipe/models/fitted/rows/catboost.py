@@ -98,12 +98,7 @@ def _compiled_outcomes(trees: CatBoostTrees) -> Callable[[HostArray], HostArray]
 
 
 class _Tests:
-    """The tests of a model in NumPy.
-
-    Parameters
-    ----------
-    trees : CatBoostTrees
-    """
+    """The tests of a model in NumPy."""
 
     def __init__(self, trees: CatBoostTrees) -> None:
         import numpy as np

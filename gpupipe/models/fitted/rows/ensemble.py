@@ -36,7 +36,6 @@ class PlacedModel:
         Its position among all models.
     columns : tuple of int
         Columns of the common matrix that it reads, in their order.
-    model : FittedModel
     """
 
     position: int

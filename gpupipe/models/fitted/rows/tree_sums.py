@@ -20,7 +20,6 @@ def tree_sums(packed: PackedTrees, start: HostArray, engine: HostEngine) -> Call
         With one value per leaf, or one for each output.
     start : array of float64, shape (n_outputs,)
         First term of each sum.
-    engine : "numpy" or "numba"
     """
     return _compiled_sums(packed, start) if engine == "numba" else numpy_sums(packed, start)
 

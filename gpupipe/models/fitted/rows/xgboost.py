@@ -50,7 +50,6 @@ def forest_scores(
         For each model, the columns of the rows that it reads.
     n_columns : int
         Number of columns of the rows.
-    engine : "numpy" or "numba"
 
     Returns
     -------

@@ -183,7 +183,6 @@ class NetworkExplainer(Explainer):
     served : Served
         The network in evaluation mode.
     background : array of float32, shape (n_background, d)
-    scale : Scale
     n_margins : int
         Number of margins; two classes have one score, that of the second.
     """

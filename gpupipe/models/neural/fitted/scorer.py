@@ -16,7 +16,6 @@ class Served(nn.Module):
 
     Parameters
     ----------
-    network : Network
     task : {"binary", "multiclass", "regression", "quantile", "multioutput"}
     center, scale : float, or array of float64, shape (n_outputs,)
         Center and scale of the target, for values and quantiles; of several targets, of each output.

@@ -128,7 +128,6 @@ def init_group(
 
     Parameters
     ----------
-    device : torch.device
     deadline : timedelta
         Time limit of one collective.
     store : torch.distributed.Store, optional

@@ -68,7 +68,6 @@ def open_local_group(n: int, n_threads: int, device: torch.device) -> Iterator[C
 
     Parameters
     ----------
-    n : int
     n_threads : int
         Number of threads of each rank.
     device : torch.device

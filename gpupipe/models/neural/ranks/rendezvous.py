@@ -30,7 +30,6 @@ class Rendezvous:
 
     Attributes
     ----------
-    rank, size : int
     host : str
         Address of rank 0, reachable from the other ranks.
     port : int
@@ -93,8 +92,6 @@ def join_group(rendezvous: Rendezvous, device: torch.device, store: TCPStore | N
 
     Parameters
     ----------
-    rendezvous : Rendezvous
-    device : torch.device
     store : TCPStore, optional
         Store returned by `open_store`; default: a new one.
 

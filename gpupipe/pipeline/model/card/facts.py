@@ -28,11 +28,8 @@ class CardFacts:
 
     Attributes
     ----------
-    job : Job
-    outcome : LeaderboardResult
     manifest : mapping
         The content of manifest.json.
-    split : SplitRecord
     importances : sequence of ColumnImportance
         Most important first.
     coverage : sequence of IntervalCoverage, optional
