@@ -5,9 +5,9 @@ from __future__ import annotations
 import shutil
 from collections.abc import Iterable, Sequence
 from contextlib import AbstractContextManager, ExitStack
-from dataclasses import asdict, replace
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow.parquet as pq
@@ -34,7 +34,7 @@ from gpupipe.pipeline.drift.training import collect_reference
 from gpupipe.pipeline.ensemble import require_one_process
 from gpupipe.pipeline.explain.champion import explain_champion
 from gpupipe.pipeline.explanation import ExplainedRows, ModelPlots, draw, measure_importances
-from gpupipe.pipeline.goal import Goal, Truth, unseen_labels
+from gpupipe.pipeline.goal import Truth, unseen_labels
 from gpupipe.pipeline.hardware_samples import sample_hardware
 from gpupipe.pipeline.held_out_table import held_out_table
 from gpupipe.pipeline.identifiers import find_identifiers
@@ -52,6 +52,7 @@ from gpupipe.pipeline.limits.energy import RunHardware
 from gpupipe.pipeline.limits.memory import plan_out_of_core
 from gpupipe.pipeline.limits.safe_points import StopSignal
 from gpupipe.pipeline.log import JsonLog
+from gpupipe.pipeline.metrics_document import metrics_document
 from gpupipe.pipeline.model.card.card import write_card
 from gpupipe.pipeline.model.card.split_record import SplitRecord, record_split
 from gpupipe.pipeline.model.export import export_model
@@ -356,11 +357,6 @@ def _without_model(error: Exception, folder: Path) -> GpupipeError:
     return found
 
 
-def _known(coverage: IntervalCoverage) -> dict[str, float]:
-    """Return the values that are set, by name."""
-    return {name: value for name, value in asdict(coverage).items() if value is not None}
-
-
 def _describe(folds: Sequence[Fold], n_rows: int) -> str:
     """Return the numbers of training and test rows; of folds, what is tested of all rows."""
     tested = np.count_nonzero(np.logical_or.reduce([fold.test for fold in folds]))
@@ -371,39 +367,3 @@ def _describe(folds: Sequence[Fold], n_rows: int) -> str:
     unused = n_rows - tested - int(folds[0].train.sum())
     parts = f"{count_noun(int(folds[0].train.sum()), 'training row')}, {count_noun(tested, 'test row')}"
     return f"{parts}, {count_noun(unused, 'row')} in neither" if unused else parts
-
-
-def metrics_document(
-    outcome: LeaderboardResult, goal: Goal, coverage: Sequence[IntervalCoverage | None] = ()
-) -> dict[str, Any]:
-    """Return the content of metrics.json; `coverage` is that of each target."""
-    models = {entry.label: entry.metrics for entry in outcome.leaderboard}
-    document: dict[str, Any] = {"best": outcome.leaderboard[0].label, "models": models}
-    validation = {entry.label: entry.validation for entry in outcome.leaderboard if entry.validation}
-    if validation:
-        document["validation"] = validation
-    folds = {entry.label: list(map(dict, entry.folds)) for entry in outcome.leaderboard if entry.folds}
-    if folds:
-        document["folds"] = folds
-    if outcome.selection:
-        document["selection"] = dict(outcome.selection)
-    if outcome.slices:
-        overall, *each = map(asdict, outcome.slices)
-        names = dict.fromkeys(one.column for one in outcome.slices[1:])
-        document["slices"] = {"overall": overall, "columns": {n: [s for s in each if s["column"] == n] for n in names}}
-    if outcome.missed is not None:
-        document["fail_on"] = {"missed": outcome.missed}
-    found = {own.target: _known(each) for own, each in zip(goal.each, coverage, strict=False) if each is not None}
-    if found:
-        document["intervals"] = found if goal.targets else next(iter(found.values()))
-    latencies = {entry.label: entry.latency for entry in outcome.leaderboard if entry.latency is not None}
-    if latencies:
-        document["latency"] = {
-            "limit_seconds": latencies[outcome.leaderboard[0].label].limit_seconds,
-            "models": {label: latency.to_json() for label, latency in latencies.items()},
-        }
-    document["tried"] = asdict(outcome.tried)
-    searches = {entry.label: entry.search.to_json() for entry in outcome.leaderboard if entry.search is not None}
-    if searches:
-        document["search"] = searches
-    return document
