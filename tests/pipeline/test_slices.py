@@ -23,7 +23,7 @@ FRAME = pd.DataFrame(
     {
         "visits": RANDOM.normal(size=N),
         "spend": RANDOM.gamma(2.0, size=N),
-        "shop": RANDOM.choice(["harbour", "market", "station", None], N, p=[0.5, 0.25, 0.15, 0.1]),
+        "shop": RANDOM.choice(np.array(["harbour", "market", "station", None], object), N, p=[0.5, 0.25, 0.15, 0.1]),
         "children": RANDOM.integers(0, 4, N),
         "code": [f"{i % 300:04d}" for i in range(N)],
         "weight": RANDOM.uniform(0.5, 2.0, N),
@@ -48,7 +48,7 @@ def pipeline(source: Any = FRAME, **settings: Any) -> gp.Pipeline:
 def levels_of(values: Any, own: SliceColumn) -> pd.Series:
     codes, names = number_levels(np.asarray(values), own)
     assert codes.dtype == np.int8
-    return pd.Series(pd.Categorical.from_codes(codes, names, ordered=True))
+    return pd.Series(pd.Categorical.from_codes(codes.tolist(), pd.Index(names), ordered=True))
 
 
 @pytest.mark.parametrize("bins", [2, 4, 5, None])
@@ -110,7 +110,7 @@ def test_the_error_of_a_mean_is_that_of_the_formula() -> None:
 
 
 def expected_scores(rows: pd.DataFrame, by: pd.Series, score: Any) -> dict[str, float]:
-    return {level: score(part) for level, part in rows.groupby(by[rows["row"]].to_numpy(), dropna=True)}
+    return {str(level): score(part) for level, part in rows.groupby(by[rows["row"]].to_numpy(), dropna=True)}
 
 
 @pytest.fixture(scope="module")
