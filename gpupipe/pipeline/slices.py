@@ -145,8 +145,8 @@ def add_slices(
     if levels and not large:
         stage.note(f"evaluate.fail_on: no slice is checked, as none has {fail_on.min_rows} evaluated rows", "warning")
     limited = {metric for rule, metric, _ in fail_on.rules if rule.endswith("_slice")}
-    for each in (each for each in large if any(math.isnan(each.metrics[metric]) for metric in limited)):
-        stage.note(f"evaluate.fail_on: {each} is not checked: {'; '.join(each.notes)}", "warning")
+    for own in (own for own in large if any(math.isnan(own.metrics[metric]) for metric in limited)):
+        stage.note(f"evaluate.fail_on: {own} is not checked: {'; '.join(own.notes)}", "warning")
     return replace(outcome, slices=slices, missed=missed)
 
 
