@@ -359,7 +359,7 @@ def _without_model(error: Exception, folder: Path) -> GpupipeError:
 
 def _describe(folds: Sequence[Fold], n_rows: int) -> str:
     """Return the numbers of training and test rows; of folds, what is tested of all rows."""
-    tested = np.count_nonzero(np.logical_or.reduce([fold.test for fold in folds]))
+    tested = int(np.count_nonzero(np.logical_or.reduce([fold.test for fold in folds])))
     if len(folds) > 1:
         return (
             f"{len(folds)} folds" if tested == n_rows else f"{len(folds)} folds, which test {count_noun(tested, 'row')}"

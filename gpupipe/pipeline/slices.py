@@ -47,11 +47,10 @@ def read_levels(job: Job) -> dict[str, RowLevels]:
     SchemaError
         If a column does not exist, or is nested.
     """
-    assert job.row_ids is not None
     schema, columns = job.table.schema, job.config.evaluate.by
     raw = [own.column for own in columns if own.column not in schema or schema[own.column].kind == "text"]
     try:
-        stored = read_unencoded(job.config, raw, job.row_ids, job.files) if raw else {}
+        stored = read_unencoded(job.config, raw, np.asarray(job.row_ids), job.files) if raw else {}
     except SchemaError as error:
         error.where = "evaluate.by"
         raise
@@ -146,8 +145,8 @@ def add_slices(
     if levels and not large:
         stage.note(f"evaluate.fail_on: no slice is checked, as none has {fail_on.min_rows} evaluated rows", "warning")
     limited = {metric for rule, metric, _ in fail_on.rules if rule.endswith("_slice")}
-    for each in (each for each in large if any(math.isnan(each.metrics[metric]) for metric in limited)):
-        stage.note(f"evaluate.fail_on: {each} is not checked: {'; '.join(each.notes)}", "warning")
+    for own in (own for own in large if any(math.isnan(own.metrics[metric]) for metric in limited)):
+        stage.note(f"evaluate.fail_on: {own} is not checked: {'; '.join(own.notes)}", "warning")
     return replace(outcome, slices=slices, missed=missed)
 
 
@@ -197,7 +196,7 @@ def _measure(job: Job, outcome: LeaderboardResult, levels: Mapping[str, RowLevel
         each = [*enumerate(names), *([(-1, None)] if (codes < 0).any() else [])]
         found += [measure(column, level, np.flatnonzero(own == code)) for code, level in each]
     # All rows have a much smaller error, which is correlated with that of the slice: that of the slice is enough.
-    limit = NormalDist().inv_cdf(1 - SIGNIFICANCE / max(1, np.count_nonzero(np.isfinite(deviations[1:]))))
+    limit = NormalDist().inv_cdf(1 - SIGNIFICANCE / max(1, sum(map(math.isfinite, deviations[1:]))))
     sign, overall = 1.0 if METRICS.get(name).greater_is_better else -1.0, found[0].metrics[name]
     losses = [sign * (overall - each.metrics[name]) for each in found]
     return [

@@ -22,7 +22,7 @@ FRAME = pd.DataFrame(
     {
         "visits": RANDOM.normal(size=N),
         "spend": RANDOM.gamma(2.0, size=N),
-        "shop": RANDOM.choice(["harbour", "market", "station", None], N, p=[0.5, 0.25, 0.15, 0.1]),
+        "shop": RANDOM.choice(np.array(["harbour", "market", "station", None], object), N, p=[0.5, 0.25, 0.15, 0.1]),
         "children": RANDOM.integers(0, 4, N),
         "code": [f"{i % 300:04d}" for i in range(N)],
         "weight": RANDOM.uniform(0.5, 2.0, N),
@@ -47,7 +47,7 @@ def pipeline(source: Any = FRAME, **settings: Any) -> gp.Pipeline:
 def levels_of(values: Any, own: SliceColumn) -> pd.Series:
     codes, names = number_levels(np.asarray(values), own)
     assert codes.dtype == np.int8
-    return pd.Series(pd.Categorical.from_codes(codes, names, ordered=True))
+    return pd.Series(pd.Categorical.from_codes(codes.tolist(), pd.Index(names), ordered=True))
 
 
 @pytest.mark.parametrize("bins", [2, 4, 5, None])
@@ -99,7 +99,7 @@ def test_rare_levels_are_pooled_and_counted() -> None:
 
 
 def expected_scores(rows: pd.DataFrame, by: pd.Series, score: Any) -> dict[str, float]:
-    return {level: score(part) for level, part in rows.groupby(by[rows["row"]].to_numpy(), dropna=True)}
+    return {str(level): score(part) for level, part in rows.groupby(by[rows["row"]].to_numpy(), dropna=True)}
 
 
 @pytest.fixture(scope="module")
