@@ -63,7 +63,7 @@ from gpupipe.pipeline.result import Run
 from gpupipe.pipeline.run_inputs import run_inputs
 from gpupipe.pipeline.rundir import RunDirectory, default_run_directory
 from gpupipe.pipeline.selection import Selection, make_selection
-from gpupipe.pipeline.slices import RowLevels, add_slices, read_levels
+from gpupipe.pipeline.slices import RowLevels, add_slices, assume_missed, read_levels
 from gpupipe.pipeline.steps import Evaluation, LatencyMeasurement, RunSteps, SelectionStep, TrainingRound
 from gpupipe.pipeline.timeline import Listener, Stage, Timeline
 from gpupipe.pipeline.trackers.run_tracker import RunTracker
@@ -274,6 +274,7 @@ class _Execution(JobBuilder, RunSteps):
                 for goal, coverage in zip(job.goal.each, self._coverage, strict=True):
                     if coverage is not None:
                         stage.note(f"{goal.target}: {coverage}" if job.goal.targets else str(coverage))
+            self._outcome = outcome = assume_missed(outcome, self.config.evaluate.fail_on)
             with self._optional("the metrics of slices were not measured"):
                 self._outcome = outcome = add_slices(job, outcome, self._levels, stage)
             with self._optional("the importances of columns were not measured"):

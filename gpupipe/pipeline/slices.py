@@ -150,6 +150,15 @@ def add_slices(
     return replace(outcome, slices=slices, missed=missed)
 
 
+def assume_missed(outcome: LeaderboardResult, fail_on: FailOn | None) -> LeaderboardResult:
+    """Return the outcome with all limits missed, until `add_slices` has checked them."""
+    if fail_on is None:
+        return outcome
+    unknown = dict.fromkeys(("value", "column", "level", "n_rows"))
+    missed = tuple({"rule": rule, "metric": name, "limit": limit, **unknown} for rule, name, limit in fail_on.rules)
+    return replace(outcome, missed=missed)
+
+
 def _missed(fail_on: FailOn, metrics: Mapping[str, float], slices: Sequence[MetricSlice]) -> Iterator[dict[str, Any]]:
     """Yield each missed limit; an undefined metric of all rows misses its limit, that of a slice does not."""
     for rule, name, limit in fail_on.rules:
