@@ -43,10 +43,12 @@ def run_campaign(url: str, n_cases: int, seed_: int) -> list[str]:
             suppress_health_check=list(HealthCheck),
             phases=[Phase.generate],
         )
-        checked = given(operation.as_strategy(generation_mode=mode))(_checker(mode, row, loose, failures))
+        decorate: Any = given(operation.as_strategy(generation_mode=mode))
+        checked: Any = decorate(_checker(mode, row, loose, failures))
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # of libraries
-            seed(seed_)(limits(checked))()
+            run: Any = seed(seed_)(limits(checked))
+            run()
     return failures
 
 

@@ -250,11 +250,11 @@ class Metrics:
         yield from _head("gpupipe_model_reloads_total", "counter", "New models, summed over the workers, by result.")
         yield f'gpupipe_model_reloads_total{{result="loaded"}} {total[_LOADED]:.0f}'
         yield f'gpupipe_model_reloads_total{{result="refused"}} {total[_REFUSED]:.0f}'
-        for name, text, at in (
+        for name, about, at in (
             ("gpupipe_model_loaded_timestamp_seconds", "Time of the last load.", _LOADED_AT),
             ("gpupipe_last_prediction_timestamp_seconds", "Time of the last prediction; 0: none.", _PREDICTED_AT),
         ):
-            yield from _single(name, "gauge", text, self._newest(at), ".3f")
+            yield from _single(name, "gauge", about, self._newest(at), ".3f")
         yield from _single("gpupipe_waiting_requests", "gauge", "Requests not yet answered.", total[_WAITING])
         yield from _single("gpupipe_connections", "gauge", "Open connections.", total[_CONNECTIONS])
         yield from _single(

@@ -135,11 +135,12 @@ def test_schemathesis_finds_nothing_in_2000_requests(tmp_path: Path, kind: str) 
     from tools.openapi_campaign import run_campaign
 
     table = make_table().assign(day=lambda t: t["joined"].dt.strftime("%d.%m.%Y"), größe=lambda t: t["age"] * 2.5)
-    target, settings = {
+    kinds: dict[str, tuple[Any, dict[str, Any]]] = {
         "classes": ("left", {}),
         "targets": (["income", "age"], {}),
         "quantiles": ("age", {"task": "quantile", "quantiles": [0.1, 0.9]}),
-    }[kind]
+    }
+    target, settings = kinds[kind]
     table = table.dropna().rename(columns={"plan": 'the "plan" {a/b}'})
     name: Any = "ridge" if kind == "targets" else {"xgboost": {"n_estimators": 5}}
     Pipeline(table, target=target, models=[name], **settings).run(tmp_path / "run", quiet=True)

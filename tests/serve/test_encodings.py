@@ -29,6 +29,7 @@ RAW = zlib.compressobj(wbits=-15)
         (b"deflate", RAW.compress(TEXT) + RAW.flush()),
         (b"identity", TEXT),
     ],
+    ids=["gzip", "x-gzip", "zlib", "raw", "identity"],
 )
 def test_bodies_are_decompressed(encoding: bytes, body: bytes) -> None:
     assert decompress(body, encoding, len(TEXT)) == TEXT
@@ -48,6 +49,10 @@ def test_bodies_are_decompressed(encoding: bytes, body: bytes) -> None:
         (b"br", TEXT, 415),
         (b"gzip, gzip", gzip.compress(gzip.compress(TEXT)), 415),
         (b"", TEXT, 415),
+    ],
+    ids=[
+        *("long", "gzip bomb", "deflate bomb", "cut off", "more bytes", "zlib", "empty", "plain"),
+        *("brotli", "twice", "no name"),
     ],
 )
 def test_other_bodies_are_refused(encoding: bytes, body: bytes, status: int) -> None:
