@@ -60,6 +60,7 @@ SLOW = (
     "tests/pipeline/test_frames.py",
     "tests/pipeline/test_leaderboard.py",
     "tests/pipeline/test_notebook_display.py",
+    "tests/pipeline/test_optional_parts.py",
     "tests/pipeline/test_plan.py",
     "tests/pipeline/test_tuning.py",
     "tests/pipeline/test_untrusted.py",

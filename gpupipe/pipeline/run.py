@@ -335,20 +335,25 @@ class _Execution(JobBuilder, RunSteps):
             )  # fmt: skip
 
     def write_records(self) -> Run:
-        job, outcome, folder = self._job, self._outcome, self._directory.path
-        document = metrics_document(outcome, job.goal, self._coverage)
-        failures = [note.text for note in job.timeline.all_notes() if note.traceback]
-        write_json(folder / "metrics.json", document | ({"failures": failures} if failures else {}))
+        job, outcome, document = self._job, self._outcome, self._write_documents()
         if self.config.track.libraries:
-            write_json(folder / "timeline.json", job.timeline.to_json())  # as far as it is uploaded
             received = self._optional("trackers have not received all results")
             with job.timeline.postpone_stop(), job.stage("track", job.backend.host_place), received:
-                self._tracker.finish(job, outcome, document, folder)
-        write_json(folder / "timeline.json", job.timeline.to_json())
+                self._tracker.finish(job, outcome, document, self._directory.path)
+            document = self._write_documents()  # with that stage, which uploads them as far as they are
         if self._export_error is not None:
             self._directory.is_kept = True
             raise _without_model(self._export_error, self._directory.final) from self._export_error
         return Run(self._directory.final, self._job.config, job.goal, document, outcome.leaderboard, job.timeline)
+
+    def _write_documents(self) -> dict[str, Any]:
+        """Write metrics.json and timeline.json; return the content of metrics.json."""
+        document = metrics_document(self._outcome, self._job.goal, self._coverage)
+        if failures := [note.text for note in self._job.timeline.all_notes() if note.traceback]:
+            document["failures"] = failures
+        write_json(self._directory.path / "metrics.json", document)
+        write_json(self._directory.path / "timeline.json", self._job.timeline.to_json())
+        return document
 
 
 def _without_model(error: Exception, folder: Path) -> GpupipeError:

@@ -9,6 +9,7 @@ import numpy as np
 
 from gpupipe.config import ModelEntry
 from gpupipe.errors import DataError
+from gpupipe.models.best import Best
 from gpupipe.models.target_training import naming_target
 from gpupipe.pipeline.decision import has_rule
 from gpupipe.pipeline.job import Job
@@ -36,6 +37,11 @@ def require_learnable(job: Job, entries: Sequence[ModelEntry], trained: Rows, de
             if decided is not None and has_rule(job.config.evaluate, own.goal.task):
                 fix = "set a number as threshold and calibrate: none, or increase evaluate.validation"
                 _class_counts(own, decided, "no threshold or calibration can be learned: all", "held-out", fix)
+    ensembles = [entry.label for entry in entries if isinstance(entry.params, Best)]
+    for prefix, rows in trained.items() if ensembles else ():
+        if job.groups is not None and len(np.unique(job.groups[rows])) < 2:
+            what = f"{prefix}{ensembles[0]} needs training rows of two groups for its folds; they are all in one"
+            raise DataError(what, where="split.group", fix="use another column or model, or add groups")
     split, seed, data = job.config.split, job.config.seed, (job.y, job.groups, job.times)
     for tune in [entry.tune for entry in entries if entry.tune is not None]:
         for rows in trained.values():

@@ -9,8 +9,8 @@ import pytest
 
 from tools.fuzz.drawn_runs import draw_run
 
-QUICK = (2, 3, 8, 13, 19, 23, 31, 32, 87, 89, 123, 137)
-"""Seeds with a class without a test row, folds of one class, weights of 0, and calibration on few rows."""
+QUICK = (2, 3, 8, 13, 19, 23, 31, 32, 87, 89, 123, 137, 434)
+"""Seeds with a class without a test row, folds of one class or one group, weights of 0, calibration on few rows."""
 CASES = 500
 
 
