@@ -23,20 +23,11 @@ def standard_errors(
     groups: HostArray | None = None,
     n_resamples: int = 100,
 ) -> dict[str, float]:
-    """Return the standard error of each value of `score`, over bootstrap samples of at most about 10,000 rows.
+    """Return the standard error of each value of `score`, a function of row numbers that may repeat.
 
-    The errors of more rows are smaller by the square root of their number.
-
-    Parameters
-    ----------
-    score : callable
-        Returns values by name for row numbers, int64, shape (m,), which may repeat.
-    strata : array of int64, shape (n,)
-        Code of the stratum of each row; all samples have as many rows of each.
-    groups : array of int64, shape (n,), optional
-        Code of the group of each row. Whole groups are drawn, because their rows are not independent; the stratum of a
-        group is that of its first row.
-    n_resamples : int
+    Each of `n_resamples` samples has at most about 10,000 rows, and as many of each stratum; the errors of more rows
+    are smaller by the square root of their number. With `groups`, the code of the group of each row, whole groups are
+    drawn, because their rows are not independent; the stratum of a group is that of its first row.
     """
     n, generator = len(strata), make_generator(0, "bootstrap")
     rows = [] if groups is None else _rows_by_group(groups)
