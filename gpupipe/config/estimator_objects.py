@@ -22,12 +22,7 @@ def entry_of(estimator: Any) -> dict[str, Any]:
     """Return the entry of an estimator, whether it is fitted or not: its class, and the parameters that are changed.
 
     The entry is that of gpupipe's own model of the class, if it has all these parameters, otherwise ``estimator`` with
-    the class of scikit-learn.
-
-    Raises
-    ------
-    ValueError
-        If it is a class, not of these libraries, or has parameters that a configuration cannot state.
+    the class of scikit-learn. Raise ValueError with what to write if a configuration cannot state it.
 
     Examples
     --------

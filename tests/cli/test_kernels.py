@@ -90,7 +90,7 @@ def test_a_missing_kernel_is_an_error_with_a_hint(name: str, hint: str, gpupipe:
 def test_options_of_the_list_do_not_go_with_another_command(gpupipe: Gpupipe) -> None:
     result = gpupipe("kernels", "--json", "warm")
     assert result.returncode == 2
-    assert "--json and --machine-code cannot be combined with warm" in result.stderr
+    assert "--json, --output and --machine-code cannot be combined with warm" in result.stderr
 
 
 def test_compiled_code_is_reused_the_second_time(tmp_path: Path) -> None:

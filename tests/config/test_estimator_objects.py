@@ -102,6 +102,6 @@ def test_a_class_of_scikit_learn_trains_as_the_object_and_needs_no_file(tmp_path
 
 
 @pytest.mark.parametrize("use", ["sklearn.svm.SVC", "sklearn.Ridge", "sklearn.tree.DecisionTreeClasifier"])
-def test_a_name_that_is_no_class_is_found_by_check(use: str) -> None:
+def test_an_unknown_class_is_found_by_check(use: str) -> None:
     with pytest.raises(gp.ConfigError, match="is not a class of scikit-learn"):
         gp.Pipeline(FRAME, target="y", models=[{"estimator": {"use": use}}])

@@ -15,7 +15,7 @@ from sklearn.model_selection import KFold, StratifiedKFold, cross_val_score
 
 from gpupipe.config import load_config
 from gpupipe.errors import ConfigError, DataError, DeviceError, SchemaError
-from gpupipe.pipeline.result import Run
+from gpupipe.pipeline.result import Run, load_run
 from gpupipe.pipeline.run import run_pipeline
 from gpupipe.random_streams import derive_seed
 
@@ -35,6 +35,17 @@ def test_metrics_match_the_written_predictions(churn_run: Run) -> None:
     assert best["f1"] == pytest.approx(f1_score(truth, predictions["prediction"] == "Yes"))
     assert set(document["models"]) == {"logistic_regression", "hist_gradient_boosting"}
     assert best["roc_auc"] > 0.75
+
+
+def test_the_leaderboard_is_a_frame_of_metrics_json(churn_run: Run) -> None:
+    document = json.loads((churn_run.path / "metrics.json").read_text())
+    for run in (churn_run, load_run(churn_run.path)):
+        frame = run.leaderboard.set_index("model")
+        assert list(frame.index) == [entry.label for entry in run.candidates] == list(document["models"])
+        for name, metrics in document["models"].items():
+            validation = {f"validation_{metric}": value for metric, value in document["validation"][name].items()}
+            assert frame.loc[name].to_dict() == metrics | validation
+        assert run.metrics == frame[list(run.metrics)].iloc[0].to_dict()
 
 
 def test_the_best_on_validation_is_the_one_that_is_exported(churn_run: Run) -> None:

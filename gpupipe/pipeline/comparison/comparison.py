@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from gpupipe.config.error_text import describe_python_value
 from gpupipe.errors import ConfigError
 from gpupipe.pipeline.comparison.differences import presence, setting_differences
-from gpupipe.pipeline.comparison.paired_metrics import MetricDifference, paired_differences
+from gpupipe.pipeline.comparison.paired_metrics import paired_differences
 from gpupipe.pipeline.comparison.run_records import MALFORMED, RunRecord
 from gpupipe.pipeline.result import Run
 from gpupipe.report.text import metric_names
@@ -117,7 +117,7 @@ def compare_runs(runs: Sequence[Run | str | os.PathLike[str]]) -> RunComparison:
         for record, (found, _) in zip(records, [({}, ""), *compared], strict=True):
             row = {"metric": metric, "run": record.path, "value": record.metrics.get(metric)}
             if record is not first and {metric} <= first.metrics.keys() & record.metrics.keys():
-                row |= vars(found.get(metric, MetricDifference(record.metrics[metric] - first.metrics[metric])))
+                row |= found.get(metric, {"difference": record.metrics[metric] - first.metrics[metric]})
             rows.append(row)
     numbers = dict.fromkeys(["value", "difference", "low", "high"], "float64")
     notes = [[n for stage in each.stages if stage["name"] in DATA_STAGES for n in stage["notes"]] for each in records]
@@ -157,7 +157,7 @@ def _facts(records: Sequence[RunRecord]) -> dict[str, list[Any]]:
     return {name: values for name, values in found.items() if name not in versions or len(set(values)) > 1}
 
 
-def _differences(first: RunRecord, second: RunRecord) -> tuple[dict[str, MetricDifference], str]:
+def _differences(first: RunRecord, second: RunRecord) -> tuple[dict[str, dict[str, float]], str]:
     """Return the paired differences by metric; without any, the reason why."""
     if not first.goal.tasks | second.goal.tasks <= SUPERVISED:
         return {}, f"no intervals are computed for the task {first.goal.task}"

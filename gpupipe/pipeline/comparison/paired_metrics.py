@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, fields, replace
+from dataclasses import fields, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -26,27 +26,10 @@ N_RESAMPLES = 200
 TOLERANCE = 1e-5  # relative, between a recorded metric and that of predictions.parquet
 
 
-@dataclass(frozen=True)
-class MetricDifference:
-    """A metric minus that of the first run, with the ends of its 95% interval if the runs are paired."""
-
-    difference: float
-    low: float | None = None
-    high: float | None = None
-
-
 class TestRows:
-    """The test rows of a run: targets and predictions of its best model.
+    """Targets and predictions of a run, from the columns of predictions.parquet.
 
-    Parameters
-    ----------
-    predictions : DataFrame
-        As in predictions.parquet, in any order.
-    goal : Goal
-    group : str, optional
-        Column of the groups that the run was split by.
-    costs : Costs, optional
-        Those of the metric ``cost``.
+    `group` is the column of the groups that it was split by, `costs` are those of the metric ``cost``.
     """
 
     __test__ = False  # pytest takes the name for that of a test
@@ -128,8 +111,8 @@ def _take(part: Any, rows: HostArray) -> Predictions:
 
 def paired_differences(
     first: TestRows, second: TestRows, *recorded: Mapping[str, float]
-) -> dict[str, MetricDifference]:
-    """Return the difference of each metric that can be computed from the predictions of both runs.
+) -> dict[str, dict[str, float]]:
+    """Return the difference of each metric of two runs on the same rows, with the ends of its 95% interval.
 
     The interval is the normal one of a paired bootstrap: both runs are scored on the same 200 samples of their test
     rows, drawn with replacement within the folds and the classes, or as whole groups within the folds. It shows how
@@ -157,5 +140,5 @@ def paired_differences(
         pairs = [(run[name], then.get(name, math.nan)) for run, then in zip(values, recorded, strict=True)]
         if all(math.isclose(now, then, rel_tol=TOLERANCE, abs_tol=TOLERANCE) for now, then in pairs):
             error = float(np.nanstd(errors[name]))
-            found[name] = MetricDifference(value, value - Z_95 * error, value + Z_95 * error)
+            found[name] = {"difference": value, "low": value - Z_95 * error, "high": value + Z_95 * error}
     return found
