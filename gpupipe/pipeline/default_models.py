@@ -45,7 +45,7 @@ def default_entries(goal: Goal, on_gpu: bool, lacks: Callable[[str], bool] = lac
 
 
 def fill_entries(entries: Sequence[ModelEntry], goal: Goal, backend: Backend) -> tuple[ModelEntry, ...]:
-    """Return entries with tuned values; a note of the backend names each default that a stated parameter contradicts."""
+    """Return entries with tuned values; a note of the backend names each default that gives way to a stated value."""
     for entry in entries:
         for note in entry.params.default_notes(goal.each[0].task):
             backend.note(f"{entry.label}: {note}")
