@@ -229,7 +229,7 @@ class ModelSettings(Settings):
     def require_targets_of_loss(self, y: Array | None) -> None:
         """Raise DataError if the loss is not defined for a target."""
         for field in ("loss", "objective", "criterion"):
-            loss = getattr(self, field, None)
+            loss = str(getattr(self, field, ""))
             if y is None or loss not in self.smallest_targets:
                 continue
             comparison, limit = self.smallest_targets[loss]

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
+from gpupipe.backends.base import Backend
 from gpupipe.backends.probe import lacks_nothing
 from gpupipe.config import ModelEntry
 from gpupipe.models import library_refusal
@@ -41,6 +42,14 @@ def default_entries(goal: Goal, on_gpu: bool, lacks: Callable[[str], bool] = lac
         else:
             entries.append(entry)
     return DefaultModels(tuple(entries), tuple(notes))
+
+
+def fill_entries(entries: Sequence[ModelEntry], goal: Goal, backend: Backend) -> tuple[ModelEntry, ...]:
+    """Return entries with tuned values; a note of the backend names each default that gives way to a stated value."""
+    for entry in entries:
+        for note in entry.params.default_notes(goal.each[0].task):
+            backend.note(f"{entry.label}: {note}")
+    return tuple(fill_entry(entry, goal) for entry in entries)
 
 
 def fill_entry(entry: ModelEntry, goal: Goal) -> ModelEntry:

@@ -22,7 +22,7 @@ from gpupipe.metrics.settings import Evaluate
 from gpupipe.models import MODELS, ModelSettings, early_refusal
 from gpupipe.models.target_training import naming_target
 from gpupipe.names import count_noun
-from gpupipe.pipeline.default_models import default_entries, fill_entry
+from gpupipe.pipeline.default_models import default_entries, fill_entries
 from gpupipe.pipeline.goal import Goal
 from gpupipe.pipeline.identifiers import exact_groups, has_inexact
 from gpupipe.pipeline.input_copies import copy_notes, find_inputs
@@ -226,10 +226,7 @@ def choose_entries(config: Config, goal: Goal, backend: Backend) -> tuple[ModelE
             f"{' and '.join(wrong)} cannot learn this task ({goal.note})", where="models", fix=f"use {', '.join(able)}"
         )
     require_tuning(config)
-    entries = tuple(fill_entry(entry, goal) for entry in config.models)
-    for entry in config.models:
-        for note in entry.params.default_notes(goal.each[0].task):
-            backend.note(f"{entry.label}: {note}")
+    entries = fill_entries(config.models, goal, backend)
     for entry in entries:
         for task in goal.tasks:
             entry.params.require_ready(task)
