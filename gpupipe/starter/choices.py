@@ -21,7 +21,7 @@ from gpupipe.tasks import Task
 
 ENOUGH_ROWS = 50_000  # for reliable metrics with a single split
 FOLDS = 5
-CELLS_OF_TEXT, MIN_BUCKETS, MAX_BUCKETS = 640_000, 32, 512  # so that all models train in minutes on two cores
+CELLS_OF_TEXT, MIN_BUCKETS, MAX_BUCKETS = 640_000, 32, 256  # so that all models train in minutes on two cores
 WIDE_COLUMNS = 5_000  # with more columns, boosting on the CPU takes minutes per model and fold
 # Small trees and a low learning rate on samples of rows and columns, as recommended before tuning by Friedman (2002)
 # and the guides of XGBoost and LightGBM. benchmarks/results/starter.md has the gain on public tables.
@@ -182,7 +182,7 @@ def _write_texts(document: YamlDocument, columns: TableColumns, inputs: Sequence
     n_buckets = min(MAX_BUCKETS, max(MIN_BUCKETS, 2 ** (most.bit_length() - 1)))
     n_columns = n_buckets * len(texts)
     document.comment(
-        f"Words of free text as {n_columns:,} columns, {4 * n_columns * columns.n_rows / 1e6:,.0f} MB: training takes "
+        f"Words of free text as {n_columns:,} columns, {max(1, round(4 * n_columns * columns.n_rows / 1e6)):,} MB: training takes "
         "longer in proportion. Fewer buckets are faster, more tell more words apart; without the op, drop the column.",
         "  ",
     )
