@@ -183,7 +183,8 @@ def _write_texts(document: YamlDocument, columns: TableColumns, inputs: Sequence
     n_columns = n_buckets * len(texts)
     size = max(1, round(4 * n_columns * columns.n_rows / 1e6))
     document.comment(
-        f"Words of free text as {n_columns:,} columns, {size:,} MB: training takes longer in proportion. Fewer buckets are faster, more tell more words apart; without the op, drop the column.",
+        f"Words of free text as {n_columns:,} columns, {size:,} MB: training takes longer in proportion. Fewer buckets "
+        "are faster, more tell more words apart; without the op, drop the column.",
         "  ",
     )
     document.line("  - text_hash:")
