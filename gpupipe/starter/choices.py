@@ -74,7 +74,7 @@ def write_split(document: YamlDocument, analysis: TargetAnalysis) -> None:
         document.line(f"split: {flow({'time': series.time, **({'test_size': 0.2} if is_class else size)})}")
         offers.insert(0, ("For rows between those that are known, not for a forecast:", settings))
     elif entity := analysis.entity:
-        document.comment(f"{entity.evidence}. They stay together, and {entity.name} is not an input: new ones follow.")
+        document.comment(f"{entity.evidence}. They stay together; {entity.name} is not an input.")
         document.line(f"split: {flow({**size, 'group': entity.name, 'seed': 0})}")
         offers.insert(0, (f"For new rows of the same {entity.name}; also add it to drop:", settings))
     else:
