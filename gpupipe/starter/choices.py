@@ -66,7 +66,7 @@ def write_split(document: YamlDocument, analysis: TargetAnalysis) -> None:
     else:
         settings = {"test_size": 0.2, "stratify": is_class and min(analysis.counts) >= 2, "seed": 0}
         reason = "enough rows to test on a fifth of them"
-    size = {name: settings[name] for name in ("cv", "test_size") if name in settings}
+    size: dict[str, Any] = {name: settings[name] for name in ("cv", "test_size") if name in settings}
     offers = split_offers(analysis, size)
     if series := analysis.series:
         document.comment(f"{series.evidence}: each fold is later than the rows that its model was trained on.")

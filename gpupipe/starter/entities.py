@@ -238,7 +238,7 @@ def likeness(codes: Array, targets: Array, is_ordered: bool = False) -> tuple[fl
         else (counts.sum() - np.square(counts).sum() / counts.sum()) / (len(counts) - 1)
     )
     excess = observed - np.mean(chance)
-    return float(excess / max(np.std(chance), 1e-12)), float(min(1.0, excess / (size - 1))) if size > 1 else 0.0
+    return float(excess / max(float(np.std(chance)), 1e-12)), float(min(1.0, excess / (size - 1))) if size > 1 else 0.0
 
 
 def _is_constant(codes: Array, targets: Array) -> bool:

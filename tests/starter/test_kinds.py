@@ -138,7 +138,7 @@ def test_leading_zeros_are_kept_from_the_file_to_the_model(frame: pd.DataFrame, 
     values = [
         run.model.predict(rows),
         run.model.predict(tmp_path / "rows.csv"),
-        [run.model.scorer().predict(row) for row in rows.to_dict("records")],
+        [run.model.scorer().predict({"x": 0.0, "visits": 3, "city": "Ulm", "code": code}) for code in ("07", "7")],
     ]
     for found in values:
         np.testing.assert_allclose(np.asarray(found, float), [5, 1], atol=0.3)
