@@ -21,7 +21,7 @@ from gpupipe.tasks import Task
 
 ENOUGH_ROWS = 50_000  # for reliable metrics with a single split
 FOLDS = 5
-CELLS_OF_TEXT, MIN_BUCKETS, MAX_BUCKETS = 640_000, 32, 512  # so that all models train in minutes on two cores
+CELLS_OF_TEXT, MIN_BUCKETS, MAX_BUCKETS = 640_000, 32, 256  # so that all models train in minutes on two cores
 WIDE_COLUMNS = 5_000  # with more columns, boosting on the CPU takes minutes per model and fold
 # Small trees and a low learning rate on samples of rows and columns, as recommended before tuning by Friedman (2002)
 # and the guides of XGBoost and LightGBM. benchmarks/results/starter.md has the gain on public tables.
@@ -66,7 +66,7 @@ def write_split(document: YamlDocument, analysis: TargetAnalysis) -> None:
     else:
         settings = {"test_size": 0.2, "stratify": is_class and min(analysis.counts) >= 2, "seed": 0}
         reason = "enough rows to test on a fifth of them"
-    size = {name: settings[name] for name in ("cv", "test_size") if name in settings}
+    size: dict[str, Any] = {name: settings[name] for name in ("cv", "test_size") if name in settings}
     offers = split_offers(analysis, size)
     if series := analysis.series:
         document.comment(f"{series.evidence}: each fold is later than the rows that its model was trained on.")
@@ -74,7 +74,7 @@ def write_split(document: YamlDocument, analysis: TargetAnalysis) -> None:
         document.line(f"split: {flow({'time': series.time, **({'test_size': 0.2} if is_class else size)})}")
         offers.insert(0, ("For rows between those that are known, not for a forecast:", settings))
     elif entity := analysis.entity:
-        document.comment(f"{entity.evidence}. They stay together, and {entity.name} is not an input: new ones follow.")
+        document.comment(f"{entity.evidence}. They stay together; {entity.name} is not an input.")
         document.line(f"split: {flow({**size, 'group': entity.name, 'seed': 0})}")
         offers.insert(0, (f"For new rows of the same {entity.name}; also add it to drop:", settings))
     else:
@@ -195,9 +195,10 @@ def _write_texts(document: YamlDocument, columns: TableColumns, inputs: Sequence
     most = max(1, CELLS_OF_TEXT // (columns.n_rows * len(texts)))
     n_buckets = min(MAX_BUCKETS, max(MIN_BUCKETS, 2 ** (most.bit_length() - 1)))
     n_columns = n_buckets * len(texts)
+    size = max(1, round(4 * n_columns * columns.n_rows / 1e6))
     document.comment(
-        f"Words of free text as {n_columns:,} columns, {4 * n_columns * columns.n_rows / 1e6:,.0f} MB: training takes "
-        "longer in proportion. Fewer buckets are faster, more tell more words apart; without the op, drop the column.",
+        f"Words of free text as {n_columns:,} columns, {size:,} MB: training takes longer in proportion. Fewer buckets "
+        "are faster, more tell more words apart; without the op, drop the column.",
         "  ",
     )
     document.line("  - text_hash:")

@@ -43,11 +43,6 @@ class ColumnDeclaration:
     is_free_text: bool = False
     """True if the words of the texts recur, for the op `text_hash`."""
 
-    @property
-    def is_number_or_code(self) -> bool:
-        """True if a target may have this kind."""
-        return self.kind in ("float", "categorical")
-
 
 def find_declarations(facts: Mapping[str, ColumnFacts], source_table: SourceTable) -> dict[str, ColumnDeclaration]:
     """Return the declarations that columns need, by name."""

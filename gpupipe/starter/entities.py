@@ -28,10 +28,11 @@ MAX_NULLS = 0.05
 MAX_VARIATION = (
     1.2  # of the rows per key; 1 for a geometric distribution, more for categories, of which some are common
 )
-MAX_DISPERSION = 0.5  # of the rows per key of a design with equal numbers of rows; 1 if rows are drawn at random
+MAX_DISPERSION = 0.1  # of the rows per key of a design with equal numbers of rows; 1 if rows are drawn at random
 MIN_CODES = 0.95  # share of the texts that are one word with a digit
 UNIFORM = 1.63  # Kolmogorov and Smirnov's limit at 1%, times the square root of the number of values
-MIN_DEVIATIONS, MIN_CORRELATION = 5.0, 0.05  # with a lower correlation within keys, shuffled folds are as good
+MIN_NAMED, MIN_DEVIATIONS = 3.5, 5.0  # of a column that is named as a key, and of others
+MIN_CORRELATION = 0.05  # with a lower correlation within keys, shuffled folds are as good
 MIN_REPEATED = 0.01  # of the rows
 SHUFFLES, MAX_ROWS = 20, 200_000
 ENTITIES = {
@@ -105,16 +106,8 @@ class Entity:
 def find_entity(columns: TableColumns, table: Table, target: str, targets: Array) -> Entity | None:
     """Return the coarsest key of entities among the columns, or None.
 
-    Of nested keys, such as patient and visit, the coarser one is chosen if it makes the finer ones alike.
-
-    Parameters
-    ----------
-    columns : TableColumns
-    table : Table
-        The encoded rows with a target.
-    target : str
-    targets : array of float64, shape (n_rows, n_targets)
-        Ranks, or class indicators: see `gpupipe.starter.series.comparable_targets`.
+    Of nested keys, such as patient and visit, the coarser one is chosen if it makes the finer ones alike. `table` has
+    the encoded rows with a target; `targets` are those of `gpupipe.starter.series.comparable_targets`.
     """
     found: dict[str, tuple[Array, str]] = {}
     for name, column, codes in _candidates(columns, table, target):
@@ -123,7 +116,7 @@ def find_entity(columns: TableColumns, table: Table, target: str, targets: Array
         is_ordered = column.holds != "text" and not is_named(name)
         deviations, correlation = likeness(codes[is_filled], values, is_ordered)
         evidence = f"{target} correlates by {correlation:.2f} within them, more than by chance"
-        if deviations < MIN_DEVIATIONS or correlation < MIN_CORRELATION:
+        if deviations < (MIN_NAMED if is_named(name) else MIN_DEVIATIONS) or correlation < MIN_CORRELATION:
             constant = _constant_inputs(columns, table, name, target, codes)
             if not is_named(name) or len(constant) < 2 or 2 * len(constant) < len(columns.kept) - 2:
                 continue
@@ -220,42 +213,32 @@ def _are_numbers_of_keys(column: ColumnFacts) -> bool:
 
 
 def likeness(codes: Array, targets: Array, is_ordered: bool = False) -> tuple[float, float]:
-    """Return how much more alike rows of one key are than rows of other keys.
+    """Return how much more alike rows of one key are than others: in deviations from chance, and as a correlation.
 
-    Parameters
-    ----------
-    codes : array of int, shape (n_rows,)
-        The keys, from 0, in the order of their values.
-    targets : array of float64, shape (n_rows, n_targets)
-    is_ordered : bool
-        Compare keys with the next one only, rather than at random.
-
-    Returns
-    -------
-    deviations, correlation : float
-        The difference from shuffled targets in their standard deviations, and the intraclass correlation.
+    The keys are integers in the order of their values; ordered ones are only compared with their neighbors. Targets
+    have the shape (n_rows, n_targets). The correlation is the intraclass correlation of an analysis of variance.
     """
     codes = np.unique(codes, return_inverse=True)[1]
-    counts = np.bincount(codes)
-    spread = targets.var(axis=0).sum()
+    counts, spread = np.bincount(codes), targets.var(axis=0).sum()
     if len(counts) < MIN_NAMED_KEYS or not spread:
         return 0.0, 0.0
-    generator = make_generator(0, "starter", 2)
-    if not is_ordered:
-        codes = generator.permutation(len(counts))[codes]
-        counts = np.bincount(codes)
-    weights = 1 / (1 / counts[1:] + 1 / counts[:-1])
+    weights = 1 / (1 / counts[1:] + 1 / counts[:-1]) if is_ordered else counts * (len(counts) / (len(counts) - 1))
 
     def contrast(values: Array) -> float:
-        """Return the mean squared difference of neighbors, 1 by chance."""
+        """Return the mean squared difference of the means of keys, 1 by chance."""
         means = np.stack([np.bincount(codes, column) for column in values.T], axis=1) / counts[:, None]
-        return float((weights * np.square(np.diff(means, axis=0)).sum(axis=1)).mean() / spread)
+        differences = np.diff(means, axis=0) if is_ordered else means - values.mean(axis=0)
+        return float((weights * np.square(differences).sum(axis=1)).mean() / spread)
 
-    observed = contrast(targets)
+    generator, observed = make_generator(0, "starter", 2), contrast(targets)
     chance = [contrast(generator.permutation(targets)) for _ in range(SHUFFLES)]
-    size = 2 * weights.mean()
-    correlation = (observed - np.mean(chance)) / (size - 1) if size > 1 else 0.0
-    return float((observed - np.mean(chance)) / max(np.std(chance), 1e-12)), float(min(1.0, correlation))
+    size = (
+        2 * weights.mean()
+        if is_ordered
+        else (counts.sum() - np.square(counts).sum() / counts.sum()) / (len(counts) - 1)
+    )
+    excess = observed - np.mean(chance)
+    return float(excess / max(float(np.std(chance)), 1e-12)), float(min(1.0, excess / (size - 1))) if size > 1 else 0.0
 
 
 def _is_constant(codes: Array, targets: Array) -> bool:
@@ -286,4 +269,4 @@ def _joins(finer: Array, coarser: Array, targets: Array) -> bool:
     codes = np.unique(finer, return_inverse=True)[1]
     means = np.stack([np.bincount(codes, column) for column in targets.T], axis=1) / np.bincount(codes)[:, None]
     deviations, correlation = likeness(coarser[first], means)
-    return deviations >= MIN_DEVIATIONS and correlation >= MIN_CORRELATION
+    return deviations >= MIN_NAMED and correlation >= MIN_CORRELATION

@@ -28,7 +28,6 @@ MIN_REGULAR, SAME_STEP = 0.5, 0.15  # share of the steps that are alike; months 
 MIN_FILLED = 0.5  # of the combinations of time and entity
 MAX_ENTITIES = 5_000
 MIN_CORRELATION, MIN_DEVIATIONS = 0.2, 4.0  # with the previous value; 1 / √n_rows is one deviation
-REACH, MIN_LOCAL = 10, 0.3  # of irregular times: rows on each side whose mean is subtracted first
 MAX_CLASSES = 20
 
 
@@ -53,18 +52,7 @@ def comparable_targets(y: Array, task: Task) -> Array:
 
 
 def find_series(columns: TableColumns, table: Table, target: str, y: Array, task: Task) -> Series | None:
-    """Return the time by which the target is a series, or None.
-
-    Parameters
-    ----------
-    columns : TableColumns
-    table : Table
-        The encoded rows with a target.
-    target : str
-    y : array, shape (n_rows,)
-        Class codes, or the numbers to predict.
-    task : Task
-    """
+    """Return the time by which the target is a series, or None; `table` has the encoded rows with a target, `y`."""
     if table.n_rows < MIN_ROWS:
         return None
     targets = comparable_targets(y, task)
@@ -98,30 +86,22 @@ def _series_of(
     steps, n_rows = np.diff(np.unique(times)), len(times)
     if not len(steps):
         return None
-    is_regular = bool((np.abs(steps / np.median(steps) - 1) <= SAME_STEP).mean() >= MIN_REGULAR)
+    if (np.abs(steps / np.median(steps) - 1) <= SAME_STEP).mean() < MIN_REGULAR:
+        return None  # such as the dates of customers
     if len(steps) + 1 >= NEARLY_ALL * n_rows:
-        values = targets[times.argsort(kind="stable")]
-        correlation = lag_correlation(values)
-        least = MIN_CORRELATION
-        if not is_regular:  # such as customers, who may change slowly over the years
-            correlation, least = min(correlation, lag_correlation(_less_local_mean(values))), MIN_LOCAL
-        return _shown(name, target, correlation, least, n_rows)
-    if not is_regular:
-        return None
+        return _shown(name, target, lag_correlation(targets[times.argsort(kind="stable")]), n_rows)
     for names, codes in _entities(columns, table, name, target, times, len(steps) + 1):
         order = np.lexsort((times, codes))
         centered = targets - _means(codes, targets)[codes]
         correlation = lag_correlation(centered[order], codes[order])
-        if found := _shown(name, target, correlation, MIN_CORRELATION, n_rows, names):
+        if found := _shown(name, target, correlation, n_rows, names):
             return found
     return None
 
 
-def _shown(
-    name: str, target: str, correlation: float, least: float, n_rows: int, entities: tuple[str, ...] = ()
-) -> Series | None:
+def _shown(name: str, target: str, correlation: float, n_rows: int, entities: tuple[str, ...] = ()) -> Series | None:
     chance = MIN_DEVIATIONS / n_rows**0.5
-    if correlation < max(least, chance):
+    if correlation < max(MIN_CORRELATION, chance):
         return None
     of = f" of the same {' and '.join(entities)}" if entities else ""
     evidence = f"{target} correlates by {correlation:.2f} with its previous value{of} (by chance below {chance:.2f})"
@@ -136,14 +116,6 @@ def lag_correlation(values: Array, codes: Array | None = None) -> float:
         products = products[codes[1:] == codes[:-1]]
     spread = np.square(values).sum(axis=1).mean()
     return float(products.mean() / spread) if spread and len(products) else 0.0
-
-
-def _less_local_mean(values: Array) -> Array:
-    """Return values less the mean of their neighbors, which removes a slow trend."""
-    places, n_rows = np.arange(len(values)), len(values)
-    low, high = np.maximum(places - REACH, 0), np.minimum(places + REACH + 1, n_rows)
-    totals = np.concatenate([np.zeros((1, values.shape[1])), np.cumsum(values, axis=0)])
-    return np.asarray(values - (totals[high] - totals[low]) / (high - low)[:, None])
 
 
 def _entities(

@@ -24,6 +24,8 @@ from gpupipe.starter.series import Series, comparable_targets, find_series, is_t
 from gpupipe.starter.target import PositiveLabel, choose_positive, classes_in_numbers, find_target
 from gpupipe.starter.uninformative_columns import find_uninformative_columns
 
+KINDS_OF_TARGETS = "float", "categorical"  # among declared columns; the latter are codes
+
 
 @dataclass(frozen=True)
 class TargetAnalysis:
@@ -153,7 +155,9 @@ def analyse_target(columns: TableColumns, wanted: str) -> TargetAnalysis:
 def _with_target(columns: TableColumns, target: str) -> TableColumns:
     """Return the columns with the target kept, not declared datetime, and declared categorical if it has classes."""
     dropped = {name: reason for name, reason in columns.dropped.items() if name != target}
-    declared = {name: found for name, found in columns.declared.items() if name != target or found.is_number_or_code}
+    declared = {
+        name: found for name, found in columns.declared.items() if name != target or found.kind in KINDS_OF_TARGETS
+    }
     classes = classes_in_numbers(columns.facts[target])
     return replace(columns, dropped=dropped, declared=declared).declare({target: classes} if classes else {})
 

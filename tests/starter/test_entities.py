@@ -99,7 +99,8 @@ def test_shuffled_folds_are_optimistic_and_the_proposed_ones_are_not() -> None:
 def test_measurements_and_categories_with_an_effect_are_not_keys(init: Init, values: Any) -> None:
     generator = np.random.default_rng(3)
     found = values(generator, 1_500)
-    effect = pd.Series(pd.factorize(found, sort=True)[0]).pipe(lambda c: (c - c.mean()) / c.std())
+    codes = pd.factorize(found, sort=True)[0]
+    effect = (codes - codes.mean()) / codes.std()
     table = pd.DataFrame({"v": found, "x": generator.normal(size=1_500), "y": effect + generator.normal(size=1_500)})
     assert "group" not in init(table).values["split"]
 

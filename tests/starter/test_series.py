@@ -32,7 +32,7 @@ def with_noise(**columns: Any) -> pd.DataFrame:
     return pd.DataFrame({**columns, "x": np.random.default_rng(0).normal(size=n)}).sample(frac=1, random_state=2)
 
 
-TIMES = {
+TIMES: dict[str, Any] = {
     "days": pd.date_range("2021-03-01", periods=N),
     "working days": pd.bdate_range("2021-03-01", periods=N),
     "months in German": pd.date_range("1990-01-01", periods=N, freq="MS").strftime("%d.%m.%Y"),
@@ -72,7 +72,7 @@ def test_a_few_years_of_many_persons_are_split_by_person(init: Init) -> None:
 
 
 @pytest.mark.parametrize("unit", ["D", "s"])
-def test_customers_with_a_date_keep_random_folds_and_the_time_is_offered(init: Init, unit: str) -> None:
+def test_customers_with_a_date_keep_random_folds_and_the_time_is_offered(init: Init, unit: Any) -> None:
     generator = np.random.default_rng(3)
     n = 1_500
     size = {"D": 900, "s": 900 * 86_400}[unit]
