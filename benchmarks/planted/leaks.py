@@ -38,6 +38,7 @@ def _reasons(event: Event, rng: Rng) -> Any:
 
 
 def start_of(event: Event, rng: Rng) -> Any:
+    """Return a random day for each row."""
     return pd.Timestamp("2021-03-01") + pd.to_timedelta(rng.integers(0, 700, len(event)), "D")
 
 

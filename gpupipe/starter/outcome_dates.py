@@ -109,7 +109,7 @@ def find_derived_numbers(sample: NumericSample, dates: Sequence[str], known: Sus
 
 
 def _unit_of(x: Array, days: Array) -> str:
-    """Return the unit in which a number is a duration, up to rounding and a constant; ``""`` if it is none."""
+    """Return the unit in which a number is a duration, up to rounding and a constant; ``""`` for other numbers."""
     both = ~np.isnan(x) & ~np.isnan(days)
     if both.sum() < MIN_ROWS:
         return ""

@@ -118,7 +118,7 @@ def test_nulls_that_state_zero_or_a_range_of_a_number(wanted: str, make: Any) ->
 
 
 def test_a_repeat_does_not_hide_a_doubtful_column() -> None:
-    """3 % of the filled rows have another class: the column must add to a model, of which its repeat is no part."""
+    """3 % of the filled rows have another class: the column must add to a model, without its repeat."""
     rng = np.random.default_rng(24)
     y = rng.integers(0, 2, N)
     rows = (y == 1) & (rng.random(N) < 0.6)
@@ -131,4 +131,4 @@ def test_of_a_free_text_the_nulls_are_compared(init: Callable[..., Any]) -> None
     rng = np.random.default_rng(25)
     y = rng.integers(0, 2, 400)
     text = pd.Series([f"the parcel {i} was sent back to the shop" for i in range(400)]).where(y == 1)
-    assert init(pd.DataFrame({"x": rng.normal(size=400), "remark": text, "y": y})).source["drop"] == ["remark"]
+    assert init(pd.DataFrame({"x": rng.normal(size=400), "story": text, "y": y})).source["drop"] == ["story"]
