@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 MOST_BINS = 20  # of a running median
 MOST_LEVELS = 8
 MOST_LINES = 4  # classes in a plot
+TIME_LIMITS = -719_162, 2_932_896  # days since 1970 of the years 1 to 9999, outside of which Matplotlib raises an error
 RANGE_PERCENT = 10  # of the rows of a level are to the left of its range, and as many to the right
 
 
@@ -81,7 +82,7 @@ def _numbers(axes: Any, column: ExplainedColumn, values: HostArray, found: Targe
         places = at.astype("int64").astype("datetime64[us]") if is_time else at
         axes.plot(places, median, color=color, linewidth=2, label=legend_label(found.labels[margin]))
     if is_time:
-        _time_axis(axes)
+        set_time_axis(axes)
     _class_legend(axes, margins)
 
 
@@ -108,9 +109,12 @@ def _levels(axes: Any, column: ExplainedColumn, values: HostArray, found: Target
     _class_legend(axes, margins)
 
 
-def _time_axis(axes: Any) -> None:
+def set_time_axis(axes: Any) -> None:
+    """Set the ticks of an axis of times, and its limits to those that can be drawn."""
     from matplotlib.dates import AutoDateLocator, ConciseDateFormatter
 
+    low, high = axes.get_xlim()
+    axes.set_xlim(max(low, TIME_LIMITS[0]), min(high, TIME_LIMITS[1]))
     locator = AutoDateLocator()
     axes.xaxis.set_major_locator(locator)
     axes.xaxis.set_major_formatter(ConciseDateFormatter(locator, show_offset=False))

@@ -3,7 +3,7 @@
 Each column is compared with the target on its own: a second column with the same nulls does not acquit the first.
 
 - *both ways*: the rows in which a column is filled, or differs from its most frequent value, are those of one class, or
-  those in which a number to predict is above a limit (for nulls) or differs from its most frequent value;
+  those in which a number to predict is above a limit or differs from its most frequent value;
 - *one way*: all filled rows, or all rows with a null, have one class, in more rows than chance allows;
 - *together*: the nulls of several columns determine the class.
 
@@ -13,8 +13,8 @@ A value of a complete column must leave many other values: a flag that marks one
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass
-from typing import Any
+from itertools import combinations
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -22,7 +22,6 @@ from gpupipe.starter.evidence import (
     FEW_ERRORS,
     MIN_GAIN_OF_TEXT,
     MIN_OTHERS,
-    Determination,
     Suspicion,
     Suspicions,
     determination,
@@ -35,50 +34,38 @@ from gpupipe.typing import Array
 
 MAX_CLASSES = 100
 MIN_OTHER_NUMBERS, MIN_OTHER_LEVELS = 10, 3  # distinct values besides the most frequent one
+SPIKE = 3  # rows of the most frequent number, relative to the next one: otherwise it is one of many repeated entities
 # One way: errors relative to those expected by chance, the largest class, and the evidence in nats.
 NO_ERRORS, NULL_ERRORS, MAX_SHARE, MIN_EVIDENCE = 0.01, 0.05, 0.9, 20.0
+MIN_SHARE_OF_NUMBER = 0.1  # of the rows, for a value of a column and of a number: fewer may be those of one entity
+MAX_PAIRED = 20  # columns whose nulls are compared in pairs
 REPEATED = 0.1  # rows in which two patterns may differ, relative to the smaller one
 
 
-@dataclass(frozen=True)
-class Pattern:
-    """Rows of a column: those that are filled, or that have another value than the most frequent one.
-
-    Attributes
-    ----------
-    word, opposite : str
-        What is true in these rows, and in the others: ``filled`` and ``null``.
-    rows : array of bool, shape (n_rows,)
-    least_gain : float
-        Minimum gain over a model of the other columns for the pattern to be a leak.
-    """
+class Pattern(NamedTuple):
+    """Rows of a column, what is true in them and in the others, and the minimum gain over a model of other columns."""
 
     word: str
     opposite: str
     rows: Array
-    least_gain: float = -np.inf
-
-    @property
-    def is_of_nulls(self) -> bool:
-        """True if the pattern is that of the nulls alone."""
-        return self.word == "filled"
+    least_gain: float
 
 
 def patterns_of(name: str, sample: NumericSample) -> Iterator[Pattern]:
     """Yield the patterns of a column that have enough rows on both sides."""
     x = sample.columns[name]
     filled = ~np.isnan(x)
-    found = [] if filled.all() else [Pattern("filled", "null", filled)]
+    found = [] if filled.all() else [Pattern("filled", "null", filled, -np.inf)]
     values, counts = np.unique(x[filled], return_counts=True)
     is_coded = name in sample.coded
     if len(values) > (MIN_OTHER_LEVELS if is_coded else MIN_OTHER_NUMBERS):
         gain = MIN_GAIN_OF_TEXT if is_coded else -np.inf
-        for value in dict.fromkeys([values[counts.argmax()], 0.0] if not is_coded else [values[counts.argmax()]]):
+        mode, others = values[counts.argmax()], np.sort(counts)[:-1]
+        for value in [mode] if is_coded or counts.max() >= SPIKE * others.max() else []:
             word, differs = _word(name, float(value), sample), filled & (x != value)
-            found.append(
-                Pattern(f"not {word}" if filled.all() else f"null or not {word}", word, ~filled | differs, gain)
-            )
-            if not filled.all():
+            null = "" if filled.all() else "null or "
+            found.append(Pattern(f"{null}not {word}", word, ~filled | differs, gain))
+            if null:
                 found.append(Pattern(f"neither null nor {word}", f"null or {word}", differs, gain))
     for pattern in found:
         if min(pattern.rows.sum(), (~pattern.rows).sum()) >= MIN_OTHERS:
@@ -96,104 +83,97 @@ def find_patterns(sample: NumericSample, target: str, classes: Sequence[Any] = (
     """Return the columns of which a pattern states the target, with the numbers of rows."""
     if sample.task != "regression" and len(np.unique(sample.y)) > MAX_CLASSES:
         return {}
-    stated = _stated_number if sample.task == "regression" else _stated_class
     found: Suspicions = {}
     for name in sample.columns:
         for pattern in patterns_of(name, sample):
-            suspicion = stated(pattern, sample.y, target, classes)
-            if suspicion and (name not in found or suspicion.least_gain < found[name].least_gain):
-                found[name] = suspicion
+            for suspicion in _suspicions(pattern, sample, target, classes):
+                if name not in found or suspicion.least_gain < found[name].least_gain:
+                    found[name] = suspicion
     return found
 
 
 def find_repeats(doubtful: Collection[str], sample: NumericSample) -> set[str]:
     """Return the other columns that have nearly the pattern of a doubtful one, so that they would make it redundant."""
-    wanted = [pattern.rows for name in doubtful for pattern in patterns_of(name, sample)]
+    wanted = [rows for name in doubtful for rows in _halves(sample.columns[name])]
     return {
         name
-        for name in sample.columns
-        if name not in doubtful
-        for pattern in patterns_of(name, sample)
+        for name, x in sample.columns.items()
+        if wanted and name not in doubtful
+        for half in _halves(x)
         for rows in wanted
-        if min((pattern.rows ^ rows).sum(), (pattern.rows ^ ~rows).sum()) <= REPEATED * min(rows.sum(), (~rows).sum())
+        if min((half ^ rows).sum(), (half ^ ~rows).sum()) <= REPEATED * min(rows.sum(), (~rows).sum())
     }
 
 
-def _stated_class(pattern: Pattern, y: Array, target: str, classes: Sequence[Any]) -> Suspicion | None:
-    codes = y.astype(np.intp)
-    totals = np.bincount(codes)
-    best: tuple[float, str] | None = None
+def _halves(x: Array) -> list[Array]:
+    """Return the rows in which a column is filled, and those in which it has its most frequent value."""
+    values, counts = np.unique(x[~np.isnan(x)], return_counts=True)
+    halves = [~np.isnan(x), *(x == value for value in values[counts.argsort()[-1:]])]
+    return [half for half in halves if 0 < half.sum() < len(x)]
+
+
+def _suspicions(pattern: Pattern, sample: NumericSample, target: str, classes: Sequence[Any]) -> Iterator[Suspicion]:
+    """Yield the suspicions that a pattern raises, by its rows and by the others."""
+    is_of_nulls, is_class = pattern.word == "filled", sample.task != "regression"
     for word, rows in ((pattern.word, pattern.rows), (pattern.opposite, ~pattern.rows)):
-        inside = np.bincount(codes[rows], minlength=len(totals))
-        label = int(inside.argmax())
-        n_rows, n_errors, n_missed = (
-            int(rows.sum()),
-            int(rows.sum() - inside[label]),
-            int(totals[label] - inside[label]),
-        )
-        share = totals[label] / len(y)
-        gain = None
-        if n_errors + n_missed <= FEW_ERRORS * min(n_rows, len(y) - n_rows):
-            gain = pattern.least_gain
-        elif pattern.is_of_nulls and share <= MAX_SHARE and -n_rows * np.log(share) >= MIN_EVIDENCE:
-            rate = n_errors / (n_rows * (1 - share))
-            gain = -np.inf if rate <= NO_ERRORS else MIN_GAIN_OF_TEXT if rate <= NULL_ERRORS else None
-        if gain is not None and (best is None or gain < best[0]):
-            named = shown(classes[label]).strip("'") if len(classes) else f"{label}"
-            counts = inside[label], totals[label], n_errors, len(y) - totals[label]
-            best = gain, _evidence(word, f"{target} = {named}", *map(int, counts))
-    return Suspicion(best[1], best[0]) if best else None
+        for text, event in _events(pattern, rows, sample, target, classes):
+            n_all, n_rows, n_event, n_inside = len(rows), int(rows.sum()), int(event.sum()), int((rows & event).sum())
+            smaller, share, n_errors = min(n_rows, n_all - n_rows), n_event / n_all, n_rows - n_inside
+            others = f"in {n_errors:,}" if n_errors else "in none"
+            evidence = (
+                f"{word} in {n_inside:,} of {n_event:,} rows with {text}, and {others} of the other {n_all - n_event:,}"
+            )
+            if (rows ^ event).sum() <= FEW_ERRORS * smaller:
+                if is_of_nulls or is_class or smaller >= MIN_SHARE_OF_NUMBER * n_all:
+                    yield Suspicion(evidence, pattern.least_gain)
+            elif is_of_nulls and is_class and share <= MAX_SHARE and -n_rows * np.log(share) >= MIN_EVIDENCE:
+                rate = n_errors / (n_rows * (1 - share))
+                if rate <= NULL_ERRORS:
+                    yield Suspicion(evidence, -np.inf if rate <= NO_ERRORS else MIN_GAIN_OF_TEXT)
 
 
-def _stated_number(pattern: Pattern, y: Array, target: str, classes: Sequence[Any]) -> Suspicion | None:
+def _events(
+    pattern: Pattern, rows: Array, sample: NumericSample, target: str, classes: Sequence[Any]
+) -> Iterator[tuple[str, Array]]:
+    """Yield the rows of the most frequent class in `rows`, or those of a number that may be the same as `rows`."""
+    y = sample.y
+    if sample.task != "regression":
+        label = int(np.bincount(y[rows].astype(np.intp)).argmax())
+        yield f"{target} = {str(shown(classes[label])).strip(chr(39)) if len(classes) else label}", y == label
+        return
     values, counts = np.unique(y, return_counts=True)
-    mode = values[counts.argmax()]
-    conditions = [(f"{target} other than {shown(float(mode))}", y != mode)]
-    if pattern.is_of_nulls:
-        conditions += [(f"{target} above {shown(float(limit))}", y > limit) for limit in _limits(pattern.rows, y)]
-    for text, above in conditions:
-        for word, rows in ((pattern.word, pattern.rows), (pattern.opposite, ~pattern.rows)):
-            smaller = min(rows.sum(), (~rows).sum(), above.sum(), (~above).sum())
-            if smaller >= MIN_OTHERS and (rows ^ above).sum() <= FEW_ERRORS * smaller:
-                counts = (rows & above).sum(), above.sum(), (rows & ~above).sum(), (~above).sum()
-                return Suspicion(_evidence(word, text, *map(int, counts)), pattern.least_gain)
-    return None
+    yield f"{target} other than {shown(float(values[counts.argmax()]))}", y != values[counts.argmax()]
+    if pattern.least_gain == -np.inf:
+        for limit in _limits(rows, y):
+            yield f"{target} above {shown(limit)}", y > limit
 
 
 def _limits(rows: Array, y: Array) -> list[float]:
-    """Return the limits of a number that separate `rows` best from the others, in either direction."""
+    """Return the limit of a number above which there are as many of `rows`, and as few others, as possible."""
     order = y.argsort(kind="stable")
-    below = np.cumsum(np.where(rows[order], 1, -1))
-    is_last = np.append(np.diff(y[order]) > 0, False)  # of equal numbers
-    scores = [np.where(is_last, sign * below, len(y)) for sign in (1, -1)]
-    return [float(y[order][score.argmin()]) for score in scores if is_last.any()]
-
-
-def _evidence(word: str, text: str, n_inside: int, n_rows: int, n_errors: int, n_others: int) -> str:
-    others = "none" if n_errors == 0 else f"{n_errors:,}"
-    return f"{word} in {n_inside:,} of {n_rows:,} rows with {text}, and in {others} of the other {n_others:,}"
+    excess = np.cumsum(np.where(rows[order], 1, -1))[:-1]
+    excess = np.where(np.diff(y[order]) > 0, excess, len(y))  # not between equal numbers
+    return [float(y[order][excess.argmin()])] if len(y) > 1 and np.ptp(y) > 0 else []
 
 
 def find_joint_patterns(sample: NumericSample, target: str) -> Suspicions:
-    """Return a column, or a set of columns, whose nulls determine the class."""
+    """Return the fewest columns whose nulls determine the class, if there are some."""
     nulls = {name: np.isnan(x) for name, x in sample.columns.items() if np.isnan(x).any()}
     if sample.task == "regression" or not nulls or len(np.unique(sample.y)) > MAX_CLASSES:
         return {}
     y = level_codes(sample.y)
 
-    def shown_by(names: Sequence[str]) -> Determination:
-        return determination(_pattern([nulls[name] for name in names]), y, sample.fold)
+    def is_exact(names: Sequence[str]) -> bool:
+        return determination(_pattern([nulls[name] for name in names]), y, sample.fold).is_exact
 
-    if not shown_by(list(nulls)).is_exact:
-        return {}
     nulls = {masks[0]: nulls[masks[0]] for masks in grouped({name: mask.tobytes() for name, mask in nulls.items()})}
-    chosen: list[str] = []
-    while not (chosen and shown_by(chosen).is_exact):
-        left = [name for name in nulls if name not in chosen]
-        chosen.append(min(left, key=lambda name: shown_by([*chosen, name]).n_errors))
-    if len(chosen) == 1:
-        return {chosen[0]: Suspicion(f"its nulls determine {target}")}
-    return dict.fromkeys(chosen, Suspicion(f"the nulls of {', '.join(chosen)} determine {target}"))
+    chosen = next(filter(is_exact, map(list, combinations(list(nulls)[:MAX_PAIRED], 2))), None)
+    if chosen is None and is_exact(list(nulls)):
+        chosen = list(nulls)
+        for name in nulls:
+            rest = [other for other in chosen if other != name]
+            chosen = rest if rest and is_exact(rest) else chosen
+    return dict.fromkeys(chosen or (), Suspicion(f"the nulls of {', '.join(chosen or ())} determine {target}"))
 
 
 def _pattern(masks: Sequence[Array]) -> Array:

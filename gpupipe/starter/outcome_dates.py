@@ -16,14 +16,13 @@ import numpy as np
 
 from gpupipe.starter.class_patterns import find_patterns
 from gpupipe.starter.evidence import MIN_ROWS, Suspicion, Suspicions
-from gpupipe.starter.power import LIMITS, MEASURES, alone, score, smaller
+from gpupipe.starter.power import LIMITS, MEASURES, alone, area_under_curve, score, smaller, targets_of
 from gpupipe.starter.sample import NumericSample
 from gpupipe.typing import Array
 
 MAX_TIMES = 8  # 28 pairs, each with a tree
 DAY = 86_400e6  # microseconds
-STRONG = {"binary": 0.9, "multiclass": 0.9, "regression": 0.99}  # score of a difference that ends with the latest date
-WARNED = {"binary": 0.75, "multiclass": 0.75, "regression": 0.5}
+STRONG, WARNED = 0.9, 0.75  # ROC-AUC of a difference that ends with the latest date of the row, for a class
 MIN_ADVANTAGE = 0.1  # of a difference over the dates alone
 LATEST = 0.99  # share of the rows in which a date is the latest one
 UNITS = {"seconds": 1 / 86_400, "minutes": 1 / 1_440, "hours": 1 / 24, "days": 1.0, "weeks": 7.0}
@@ -40,7 +39,7 @@ def find_outcome_dates(
     if len(names) < 2:
         return {}, {}
     sample = smaller(replace(sample, columns={name: sample.columns[name] for name in names}))
-    powers = {name: score(alone(name, sample), sample) for name in names}
+    powers = {name: _power(name, sample) for name in names}
     certain, doubtful = {}, {}
     for pair in combinations(sorted(names, key=lambda name: -float(np.nanmean(sample.columns[name]))), 2):
         evidence, is_certain = _evidence(pair, powers, sample, target, classes)
@@ -65,13 +64,23 @@ def _evidence(
     is_new = not find_patterns(replace(sample, columns={each: sample.columns[each] for each in pair}), target, classes)
     if is_new and (found := find_patterns(differences, target, classes)):
         return f"{name} in days: {found[name].evidence}", True
-    value = score(alone(name, differences), sample)
-    if value - max(powers[later], powers[earlier]) < MIN_ADVANTAGE or value < WARNED[sample.task]:
+    value = _power(name, differences)
+    if value - max(powers[later], powers[earlier]) < MIN_ADVANTAGE or value < WARNED:
         return "", False
     latest = np.fmax.reduce(list(sample.columns.values()))
     is_latest = np.mean(sample.columns[later][known] >= latest[known]) >= LATEST
-    least = STRONG[sample.task] if is_latest else LIMITS[sample.task]
-    return f"{name} alone predicts {target} with {MEASURES[sample.task]} {value:.3f} on held-out rows", value >= least
+    least = STRONG if is_latest and sample.task != "regression" else LIMITS[sample.task]
+    measure = MEASURES["regression" if sample.task == "regression" else "binary"]
+    return f"{name} alone predicts {target} with {measure} {value:.3f} on held-out rows", value >= least
+
+
+def _power(name: str, sample: NumericSample) -> float:
+    """Return the score of a column alone, of several classes that of the one which it predicts best."""
+    predicted = alone(name, sample)
+    if sample.task != "multiclass":
+        return score(predicted, sample)
+    is_class = targets_of(sample)
+    return max(area_under_curve(is_class[:, i], predicted[:, i]) for i in range(is_class.shape[1]))
 
 
 def _blamed(pairs: Mapping[tuple[str, str], str], powers: Mapping[str, float]) -> dict[str, str]:
@@ -79,7 +88,7 @@ def _blamed(pairs: Mapping[tuple[str, str], str], powers: Mapping[str, float]) -
     left, found = dict(pairs), {}
     while left:
         names = list(dict.fromkeys(name for pair in left for name in pair))
-        worst = max(names, key=lambda name: (sum(name in pair for pair in left), round(powers[name], 1)))
+        worst = max(names, key=lambda name: (sum(name in pair for pair in left), max(0, powers[name] - 0.45) // 0.1))
         found[worst] = next(evidence for pair, evidence in left.items() if worst in pair)
         left = {pair: evidence for pair, evidence in left.items() if worst not in pair}
     return found
@@ -100,7 +109,7 @@ def find_derived_numbers(sample: NumericSample, dates: Sequence[str], known: Sus
 
 
 def _unit_of(x: Array, days: Array) -> str:
-    """Return the unit in which a number is a duration, up to rounding and a constant; ``""`` if it is none."""
+    """Return the unit in which a number is a duration, up to rounding and a constant; ``""`` for other numbers."""
     both = ~np.isnan(x) & ~np.isnan(days)
     if both.sum() < MIN_ROWS:
         return ""

@@ -10,9 +10,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -29,34 +29,27 @@ from gpupipe.units import MIB
 
 NINES = re.compile(r"-9|-?99+(\.9+)?")
 LIMITS = {-(2**15), 2**15 - 1, 2**16 - 1, -(2**31), 2**31 - 1, 2**32 - 1}
-DATES = {
-    *("0001-01-01", "1000-01-01", "1601-01-01", "1753-01-01", "1899-12-30", "1899-12-31", "1900-01-01", "1901-01-01"),
-    *("1970-01-01", "2038-01-19", "2099-12-31", "2999-12-31", "3000-12-31", "9999-01-01", "9999-12-31"),
-}
+DATES = np.array(
+    [
+        *("0001-01-01", "1000-01-01", "1601-01-01", "1753-01-01", "1899-12-30", "1899-12-31", "1900-01-01"),
+        *("1901-01-01", "1970-01-01", "2038-01-19", "2099-12-31", "2999-12-31", "3000-12-31", "9999-12-31"),
+    ],
+    "datetime64[D]",
+).astype(np.int64)
 MAX_BYTES = 256 * MIB  # of files that are read a second time, for the texts of dates
 DAY = 86_400e6  # microseconds
+MAX_ENDS = 32  # values at each end of a column that may be usual marks
 NEVER = (-1.0, 0.0, 1.0)
 MIN_OTHER_ROWS = 30
 CODES = 3  # distance of further codes: 998 and 997 next to 999
 # Least rows, distinct other values, and distance from the others relative to their range.
-USUAL = (3, 2, 1.0)
+USUAL, FEW = (3, 10, 1.0), (3, 2, 3.0)  # prices such as 999, 1999, 4999 and 9999 have few values
 ALONE = (10, 2, 0.1)  # a usual mark that is the only negative value, or a usual date
 OPPOSITE, OTHER = (10, 20, 3.0), (10, 20, 10.0)  # a whole number with, or without, the opposite sign of all others
 
 
-@dataclass(frozen=True)
-class Sentinel:
-    """Values of a column that mark missing values.
-
-    Attributes
-    ----------
-    values : tuple of int, float or str
-        Numbers, or the texts of dates as YYYY-MM-DD or as stored.
-    stored : pyarrow.Array
-        The values as stored in the table.
-    n_rows : int
-        Number of rows with one of them.
-    """
+class Sentinel(NamedTuple):
+    """Values of a column that mark missing values: as written, and as stored; and the number of their rows."""
 
     values: tuple[Any, ...]
     stored: pa.Array
@@ -77,7 +70,8 @@ def find_sentinels(facts: Mapping[str, ColumnFacts]) -> dict[str, Sentinel]:
     found = {}
     for name, x in numbers.items():
         column = facts[name]
-        mask = np.isin(x, list(_chosen(x, column, {value for kind, value in known if kind is is_date(column)})))
+        same = {value for kind, value in known if kind is is_date(column)}
+        mask = np.isin(x, list(_chosen(x, column, same) if same - chosen[name] else chosen[name]))
         if mask.any():
             stored = column.distinct.filter(pa.array(mask))
             found[name] = Sentinel(tuple(map(_plain, stored.to_pylist())), stored, int(column.counts[mask].sum()))
@@ -103,34 +97,23 @@ def with_null_values(
 
     The setting applies to all columns, so texts that another one has are not added. `facts` are without sentinels.
     """
-    files, written, comments = source_table.files, [], []
-    if any(file.format != "csv" for file in files) or sum(file.size for file in files) > MAX_BYTES:
+    files, written, csv = source_table.files, [], {**source_table.csv}
+    if not dates or any(file.format != "csv" for file in files) or sum(file.size for file in files) > MAX_BYTES:
         return source_table, []
-    others = (
-        {str(_plain(value)) for column in facts.values() for value in column.distinct.to_pylist()} if dates else set()
-    )
-    marks = [*source_table.csv.get("null_values", ())]
+    others = {str(_plain(value)) for column in facts.values() for value in column.distinct.to_pylist()}
+    comments = [source_table.comments.get("null_values", "")]
     for name in dates:
         texts = {str(value) for value in found[name].values}
-        if facts[name].holds == "time":
-            days, read = tuple(text[:10] for text in texts), [read_texts(f, [name], source_table.source) for f in files]
-            stored = {
-                text
-                for table in read
-                if table and name in table.column_names
-                for text in table[name].unique().to_pylist()
-            }
-            texts = {text for text in stored if text and text.strip().startswith(days)}
+        if facts[name].holds == "time":  # how they are written
+            tables = [read_texts(file, [name], source_table.source) for file in files]
+            stored = {text for table in tables if table for text in table.columns[0].unique().drop_null().to_pylist()}
+            texts = {text for text in stored for day in texts if text.strip().startswith(day[:10])}
         if not texts & others:
-            marks += sorted(texts.difference(marks))
+            csv["null_values"] = [*csv.get("null_values", ()), *sorted(texts.difference(csv.get("null_values", ())))]
             written.append(name)
             comments.append(f"{found[name].text} in {found[name].n_rows:,} rows of {name}")
-    if not written:
-        return source_table, []
-    known = [source_table.comments.get("null_values", "")]
-    comment = "; ".join(filter(None, [*known, *comments]))
-    csv, comments_by_key = {**source_table.csv, "null_values": marks}, {**source_table.comments, "null_values": comment}
-    return replace(source_table, csv=csv, comments=comments_by_key), written
+    comment = {"null_values": "; ".join(filter(None, comments))} if written else {}
+    return replace(source_table, csv=csv, comments={**source_table.comments, **comment}), written
 
 
 def is_date(column: ColumnFacts) -> bool:
@@ -152,15 +135,17 @@ def _numbers(column: ColumnFacts) -> Array | None:
 
 def _chosen(x: Array, column: ColumnFacts, known: set[float]) -> set[float]:
     """Return the sentinels among the distinct values `x`; those in `known` are sentinels of another column."""
-    if column.n_filled < MIN_OTHER_ROWS or np.isnan(x).any():
+    if column.n_filled < MIN_OTHER_ROWS or np.isnan(x).any() or (column.counts.max() < USUAL[0] and not known):
         return set()
-    dates = np.floor(x).astype("datetime64[D]").astype(str) if is_date(column) else ()
-    usual = np.isin(dates, list(DATES)) if is_date(column) else np.array([_is_usual(value) for value in x], bool)
+    order, usual = x.argsort(), np.zeros(len(x), bool)
+    for i in {*order[:MAX_ENDS].tolist(), *order[-MAX_ENDS:].tolist()}:
+        usual[i] = np.floor(x[i]) in DATES if is_date(column) else _is_usual(x[i])
     center, chosen = np.median(x), np.zeros(len(x), bool)
     candidates = {*x[usual].tolist(), float(x.min()), float(x.max())}.difference(() if is_date(column) else NEVER)
     for value in sorted(candidates, key=lambda value: -abs(value - center)):
         is_usual = bool(usual[x == value].any())
-        codes = (np.abs(x - value) <= CODES) & (x == x.round()) if is_usual and not is_date(column) else x == value
+        is_code = is_usual and not is_date(column)
+        codes = (x == value) | (is_code & (np.abs(x - value) <= CODES) & (x == x.round()))
         # Usual marks at the other end do not acquit this one.
         others = ~codes & ~chosen & ~(usual & ((x - center) * (value - center) < 0))
         if column.counts[others].sum() < MIN_OTHER_ROWS:
@@ -168,7 +153,7 @@ def _chosen(x: Array, column: ColumnFacts, known: set[float]) -> set[float]:
         low, high = float(x[others].min()), float(x[others].max())
         gap, n_rows = max(low - x[codes].max(), x[codes].min() - high), int(column.counts[codes].max())
         is_negative = not is_date(column) and value < 0 <= low
-        rules = [USUAL] if is_usual else []
+        rules = [USUAL, FEW] if is_usual else []
         rules += [ALONE] if is_usual and (is_negative or is_date(column)) else []
         rules += [(1, 2, 0.0 if is_negative else ALONE[2])] if value in known else []
         if value == round(value):

@@ -34,6 +34,7 @@ OPS_BY_NAME: dict[str, list[dict[str, Any]]] = {
     "min_max": [{"min_max": {"columns": ["lat"]}}],
     "robust_scale": [{"robust_scale": {"columns": ["income"]}}],
     "log1p": [{"log1p": {"columns": ["income"]}}],
+    "null_if": [{"null_if": {"columns": ["age"], "values": [-999, 40]}}],
     "yeo_johnson": [{"yeo_johnson": {"columns": ["age"]}}],
     "clip": [{"clip": {"columns": ["income"], "quantiles": [0.02, 0.9]}}],
     "bucketize": [{"bucketize": {"columns": ["age"], "bins": 5}}],

@@ -287,6 +287,7 @@ ROW_WISE: dict[str, Callable[[Draw, Columns], Settings | None]] = {
     "min_max": numeric({}),
     "robust_scale": numeric({"quantiles": SHARES}),
     "log1p": numeric({}),
+    "null_if": numeric({"values": st.lists(NUMBERS, min_size=1, max_size=3)}),
     "yeo_johnson": numeric({"standardize": st.booleans()}),
     "clip": clip,
     "bucketize": bucketize,

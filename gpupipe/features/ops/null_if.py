@@ -6,19 +6,12 @@ import ast
 from dataclasses import replace
 from typing import Annotated
 
-from pydantic import AfterValidator, Field, FiniteFloat
+from pydantic import Field
 
 from gpupipe.features.ops.base import OPS, InPlaceOp, State
 from gpupipe.features.program.builder import ProgramBuilder
-from gpupipe.features.program.column_arithmetic import ColumnArithmetic, Unsupported, constant
+from gpupipe.features.program.column_arithmetic import FLOAT32, ColumnArithmetic
 from gpupipe.features.program.expressions import NumericExpr
-
-
-def _constant(value: float) -> float:
-    try:
-        return constant(value)
-    except Unsupported as error:
-        raise ValueError(f"{error.what}: {error.fix}") from None
 
 
 @OPS.register("null_if")
@@ -42,7 +35,7 @@ class NullIf(InPlaceOp[NumericExpr]):
         2  18.0  NaN
     """
 
-    values: list[Annotated[FiniteFloat, AfterValidator(_constant)]] = Field(
+    values: list[Annotated[float, Field(ge=-FLOAT32[1], le=FLOAT32[1], allow_inf_nan=False)]] = Field(
         min_length=1, max_length=16, description="Numbers that become null."
     )
 

@@ -1,0 +1,1 @@
+"""Leaks and sentinels that ``gpupipe init`` finds, planted in tables of packages."""
