@@ -71,7 +71,7 @@ class ReadTable(Generic[TableT]):
     def leveled_notes(self, config: Config) -> Iterator[tuple[str, Level]]:
         """Yield the notes, those about formats of times that were inferred, and the warnings of rules, with levels."""
         texts = tuple(f"column {column.name!r} is text" for column in self.table.schema if column.kind == "text")
-        for note in self.notes:  # a text column without a feature has a warning of its own
+        for note in self.notes:  # a text column without a feature has another warning
             yield note, "warning" if isinstance(note, WarningNote) and not note.startswith(texts) else "info"
         declared = declarations(config.source, config.tables)
         for column in self.table.schema:
