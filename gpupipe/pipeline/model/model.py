@@ -79,7 +79,7 @@ class Model(LoadedModel):
     device : {"auto", "cpu", "gpu"}
         The requested device; used again when the model is unpickled.
     warns : bool
-        Whether each alarm of a prediction report is issued as a `gpupipe.errors.PredictionWarning`.
+        Whether each alarm of a prediction report is issued as a `gpupipe.user_warnings.PredictionWarning`.
 
     Examples
     --------
