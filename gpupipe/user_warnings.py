@@ -49,8 +49,8 @@ class WarningNote(str):
     ----------
     column : str
         The column that it is about, "" for none.
-    fate : {"", "dropped", "text"}
-        What became of the column: dropped by the reader, or read as text though most texts are numbers.
+    fate : {"", "dropped", "missing", "text"}
+        What became of the column: dropped, some texts read as missing, or text though most of it are numbers.
     """
 
     column, fate = "", ""

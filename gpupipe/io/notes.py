@@ -98,7 +98,10 @@ class Notes:
                 yield WarningNote.of(text, column, "text"), column
         for column, texts in self.missing.items():
             if any(texts):  # empty strings are expected to be missing: no note
-                yield WarningNote(f"column {column!r}: {shown_texts(texts)}{READ_AS_MISSING}"), column
+                yield (
+                    WarningNote.of(f"column {column!r}: {shown_texts(texts)}{READ_AS_MISSING}", column, "missing"),
+                    column,
+                )
         if line := self.skipped_line():
             yield line, ""
 
