@@ -43,9 +43,24 @@ class PredictionWarning(UserWarning):
 
 
 class WarningNote(str):
-    """Note that a run shows as a warning."""
+    """Note that a run shows as a warning.
 
-    __slots__ = ()
+    Attributes
+    ----------
+    column : str
+        The column that it is about, "" for none.
+    fate : {"", "dropped", "missing", "text"}
+        What became of the column: dropped, some texts read as missing, or text though most of it are numbers.
+    """
+
+    column, fate = "", ""
+
+    @classmethod
+    def of(cls, text: str, column: str, fate: str = "") -> WarningNote:
+        """Return a note about a column."""
+        note = cls(text)
+        note.column, note.fate = column, fate
+        return note
 
 
 def warn_user(text: str, category: type[Warning] = RunWarning) -> None:

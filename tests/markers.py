@@ -60,6 +60,8 @@ SLOW = (
     "tests/pipeline/test_candidate_latency.py",
     "tests/pipeline/test_frames.py",
     "tests/pipeline/test_leaderboard.py",
+    "tests/pipeline/test_newcomer.py",
+    "tests/pipeline/test_library_warnings.py::test_a_model_that_does_not_converge_is_named_once_in_all_folds",
     "tests/pipeline/test_notebook_display.py",
     "tests/pipeline/test_optional_parts.py",
     "tests/pipeline/test_plan.py",

@@ -38,9 +38,9 @@ class Notes:
         """Add a text, optionally about a column; the same text is kept once."""
         self.columns[text] = column
 
-    def warn(self, text: str, column: str = "") -> None:
-        """Add a text that a run shows as a warning."""
-        self.add(WarningNote(text), column)
+    def warn(self, text: str, column: str = "", fate: str = "") -> None:
+        """Add a text that a run shows as a warning; see `WarningNote`."""
+        self.add(WarningNote.of(text, column, fate), column)
 
     def add_missing(self, column: str, texts: Iterable[str]) -> None:
         """Add strings of a column that were read as missing."""
@@ -95,10 +95,13 @@ class Notes:
         yield from self.columns.items()
         for column, profile in self.profiles.items():
             if text := profile.describe(column):
-                yield WarningNote(text), column
+                yield WarningNote.of(text, column, "text"), column
         for column, texts in self.missing.items():
             if any(texts):  # empty strings are expected to be missing: no note
-                yield WarningNote(f"column {column!r}: {shown_texts(texts)}{READ_AS_MISSING}"), column
+                yield (
+                    WarningNote.of(f"column {column!r}: {shown_texts(texts)}{READ_AS_MISSING}", column, "missing"),
+                    column,
+                )
         if line := self.skipped_line():
             yield line, ""
 

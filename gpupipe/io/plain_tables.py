@@ -105,7 +105,7 @@ def drop_column(name: str, content: str, file: SourceFile, wanted: ColumnFilter,
             fix="convert it to plain columns in a prepare hook, or remove it from columns, target and where",
             names=[name],
         )
-    notes.warn(f"column {name!r} is dropped: {content} are not supported", name)
+    notes.warn(f"column {name!r} is dropped: {content} are not supported", name, "dropped")
 
 
 def plain_table(table: pa.Table, file: SourceFile, wanted: ColumnFilter, notes: Notes) -> pa.Table:

@@ -22,7 +22,7 @@ from gpupipe.io.in_memory import InMemoryTable
 from gpupipe.io.origin_settings import ORIGIN_OF, ORIGINS
 from gpupipe.io.settings import Source, TableSource
 from gpupipe.names import SELECTORS, unmatched
-from gpupipe.pipeline.timeline import Listener, Note
+from gpupipe.pipeline.timeline import Note, Stage
 from gpupipe.table.frames import frame_to_arrow
 from gpupipe.units import parse_size
 from gpupipe.user_warnings import warn_user
@@ -89,7 +89,8 @@ def place_values(source: Any, given: Any, argument: str) -> tuple[Any, Any]:
         fix = f"name the column: {argument}={str(getattr(given, 'name', None) or 'y')!r}"
         raise ConfigError(f"expected the name of a column of the source; got {what}", where=argument, fix=fix)
     given = given.copy() if hasattr(given, "copy") else given  # the caller may modify it before it is read
-    index, rows = getattr(given, "index", None), getattr(source, "index", None)
+    index: Any = getattr(given, "index", None)
+    rows: Any = getattr(source, "index", None)
     if hasattr(index, "equals") and hasattr(rows, "equals") and not index.equals(rows) and set(index) == set(rows):
         fix = f"align it: {argument}.loc[frame.index]"
         raise ConfigError("the index of the values has another order than that of the frame", where=argument, fix=fix)
@@ -274,7 +275,7 @@ def read_size(name: str, value: object) -> int:
     return found
 
 
-class WarningListener(Listener):
+class WarningListener:
     """Listener that issues each warning of a run once, as a `RunWarning` at the line of the user.
 
     Parameters
@@ -285,6 +286,12 @@ class WarningListener(Listener):
 
     def __init__(self, config: Config) -> None:
         self._config, self._issued = config, set[str]()
+
+    def started(self, stage: Stage) -> None:
+        """Do nothing."""
+
+    def ended(self, stage: Stage) -> None:
+        """Do nothing."""
 
     def noted(self, note: Note) -> None:
         """Issue a warning; infos are only in `gpupipe.Run.notes`."""

@@ -7,7 +7,7 @@ import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import TextIO
 
 import gpupipe
 from gpupipe.pipeline.timeline import Timeline
@@ -28,10 +28,17 @@ def note_library_warnings(timeline: Timeline) -> Iterator[None]:
     """
     show, known = warnings.showwarning, set[tuple[str, str]]()
 
-    def note(message: Any, category: type[Warning], filename: str, lineno: int, *others: Any) -> None:
+    def note(
+        message: Warning | str,
+        category: type[Warning],
+        filename: str,
+        lineno: int,
+        file: TextIO | None = None,
+        line: str | None = None,
+    ) -> None:
         library, text = library_of(filename), plain_text(str(message))
         if not library or issubclass(category, PredictionWarning | RunWarning):
-            show(message, category, filename, lineno, *others)
+            show(message, category, filename, lineno, file, line)
         elif (library, text) not in known:
             known.add((library, text))
             timeline.warn(f"{text} ({library})")

@@ -70,9 +70,11 @@ class ReadTable(Generic[TableT]):
 
     def leveled_notes(self, config: Config) -> Iterator[tuple[str, Level]]:
         """Yield the notes, those about formats of times that were inferred, and the warnings of rules, with levels."""
-        texts = tuple(f"column {column.name!r} is text" for column in self.table.schema if column.kind == "text")
-        for note in self.notes:  # a text column without a feature has a warning of its own
-            yield note, "warning" if isinstance(note, WarningNote) and not note.startswith(texts) else "info"
+        texts = {("text", column.name) for column in self.table.schema if column.kind == "text"}
+        others = texts.union(("missing", name) for name in config.source.targets)  # have another warning
+        for note in self.notes:
+            is_known = isinstance(note, WarningNote) and (note.fate, note.column) in others
+            yield note, "warning" if isinstance(note, WarningNote) and not is_known else "info"
         declared = declarations(config.source, config.tables)
         for column in self.table.schema:
             if column.time_format and column.name in declared and declared[column.name].time_format is None:

@@ -16,6 +16,7 @@ from gpupipe.table.blocks import EncodedTable
 from gpupipe.table.schema import FIRST_LEVEL
 from gpupipe.table.time_formats import declare_texts
 from gpupipe.typing import Array
+from gpupipe.user_warnings import WarningNote
 
 
 def split_columns(config: Config, table: EncodedTable, backend: Backend) -> tuple[Array | None, Array | None]:
@@ -70,8 +71,8 @@ def naming_dropped(notes: Sequence[str]) -> Iterator[None]:
     try:
         yield
     except SchemaError as error:
-        dropped = tuple(f"column {name!r} is dropped" for name in error.names)
-        error.what = next((note for note in notes if dropped and note.startswith(dropped)), error.what)
+        dropped = (note for note in notes if isinstance(note, WarningNote) and note.fate == "dropped")
+        error.what = next((note for note in dropped if note.column in error.names), error.what)
         raise
 
 

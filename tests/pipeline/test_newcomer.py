@@ -14,6 +14,7 @@ from typing import Any
 import nbformat
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 import pytest
 from nbclient import NotebookClient
 
@@ -176,3 +177,9 @@ def test_the_warnings_of_a_run_can_be_errors(tmp_path: Path) -> None:
         with pytest.raises(gp.RunWarning, match="texts are read as times"):
             gp.Pipeline(visits(), target="paid", **SETTINGS).run(tmp_path / "run")
     assert not (tmp_path / "run").exists()  # it stops before any training
+
+
+def test_a_group_that_the_reader_drops_is_named_with_its_type() -> None:
+    table = pa.table({"x": range(20), "y": [0, 1] * 10, "key": [bytes([255] * 70 + [i % 5]) for i in range(20)]})
+    with pytest.raises(gp.SchemaError, match=r"column 'key' is dropped: binary values .*\n.*where: split\.group"):
+        gp.Pipeline(table, target="y", split={"group": "key"}).features()
