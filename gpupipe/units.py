@@ -86,7 +86,6 @@ def parse_duration_us(text: str, *, allow_zero: bool = False) -> int:
 
     Parameters
     ----------
-    text : str
     allow_zero : bool
         Also accept a zero duration, with or without a unit: ``0``, ``0d``.
 

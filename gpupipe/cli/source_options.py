@@ -69,7 +69,6 @@ def parse_source_options(values: Sequence[str], base: TableSource) -> TableSourc
     values : sequence of str
         ``"csv.delimiter=;"``. Values are parsed as YAML, except for the single-character options of ``csv``, which are
         taken literally (``\\t`` and ``tab`` mean a tab).
-    base : TableSource
 
     Raises
     ------

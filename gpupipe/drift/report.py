@@ -27,10 +27,8 @@ class PeriodDrift:
     ----------
     period : str
         Its first day or hour: ``2024-06-30``.
-    n_rows : int
     psi : float
         Of a column; of the table, the weighted mean.
-    severity : Severity
     """
 
     period: str
@@ -51,7 +49,6 @@ class ColumnDrift:
         Its importance; 1 for all columns of a model without importances.
     severity : Severity
         ``"none"`` unless a change is significant and large.
-    is_significant : bool
     psi : float
         Population stability index less the value expected without drift, at least 0: the largest of the distribution,
         the share of nulls and the share of unseen levels.
@@ -72,7 +69,6 @@ class ColumnDrift:
     levels : tuple of str, optional
     since : str, optional
         The first period of the current unbroken run of drifted periods.
-    periods : tuple of PeriodDrift
     """
 
     name: str
@@ -120,7 +116,6 @@ class MetricDrift:
 
     Attributes
     ----------
-    name : str
     recorded : float
         On the test rows of the run.
     value, low, high : float

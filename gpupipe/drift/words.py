@@ -24,7 +24,6 @@ def describe_change(column: DriftColumn, counts: Array) -> str:
 
     Parameters
     ----------
-    column : DriftColumn
     counts : array of int64, shape (n_cells,)
         Other rows per cell.
     """

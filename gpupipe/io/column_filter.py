@@ -22,7 +22,6 @@ class ColumnFilter:
 
     Parameters
     ----------
-    source : TableSource
     columns : iterable of str, optional
         Select exactly these, the targets and the weight; ``columns:`` and ``drop:`` are ignored.
     """

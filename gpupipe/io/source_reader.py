@@ -81,10 +81,6 @@ def read_arrow(
         If True, files with column names and no rows are read as an empty table of text columns; otherwise they
         raise DataError.
 
-    Returns
-    -------
-    LoadedTable
-
     Raises
     ------
     DataError

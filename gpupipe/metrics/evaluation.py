@@ -37,7 +37,6 @@ def metric_names(tasks: Collection[Task], settings: Evaluate) -> tuple[str, ...]
     ----------
     tasks : collection of Task
         The task, or those of several targets.
-    settings : Evaluate
 
     Raises
     ------
@@ -111,7 +110,6 @@ def evaluate(
 
     Parameters
     ----------
-    task : str
     y_true : array, shape (n,), or None
         Class codes or numbers; None for clustering and embedding.
     predicted : array, shape (n,) or (n, k)
@@ -119,7 +117,6 @@ def evaluate(
     names : sequence of str
     threshold : float, or array of float64, shape (n,)
         binary: the lowest probability predicted positive, for all rows or for each row.
-    n_classes : int
     X : callable, optional
         Clustering and embedding: called with row numbers, int64, shape (m,), in no order, or None for all rows; returns
         these rows of the feature matrix on the host.

@@ -220,12 +220,7 @@ class CatBoost(ModelSettings):
 
 
 class CatBoostRounds:
-    """CatBoost callback: progress and a safe point after each round, and a number of rounds after which to stop.
-
-    Parameters
-    ----------
-    progress : BoosterProgress
-    """
+    """CatBoost callback: progress and a safe point after each round, and a number of rounds after which to stop."""
 
     def __init__(self, progress: BoosterProgress) -> None:
         self.progress = progress

@@ -12,10 +12,8 @@ class Contradiction(NamedTuple):
 
     Attributes
     ----------
-    field : str
     values : tuple
         Values of `field` that exclude values of `other`.
-    other : str
     allowed : tuple, or callable
         Values of `other` that go with them, or a function that tells whether one does.
     instead : value, optional
@@ -54,7 +52,6 @@ def settle(
         Parameters that keep their values.
     library : mapping of str to value
         Defaults of the library. `Contradiction.other` falls back to them.
-    contradictions : iterable of Contradiction
     keeps_field : bool
         Whether `Contradiction.other` gives way if both are stated; otherwise that is an error.
 

@@ -34,7 +34,6 @@ def draw_validation_rows(y: Array, share: float, context: FitContext) -> Array:
         Class codes from 0, or numbers; rows of several targets are drawn without regard to their classes.
     share : float
         Share of the rows; from 1 on, their number.
-    context : FitContext
 
     Returns
     -------

@@ -282,12 +282,7 @@ class LightGBM(ModelSettings):
 
 
 class LightGBMRounds:
-    """LightGBM callback: progress and a safe point after each round, and the best round if the training ends there.
-
-    Parameters
-    ----------
-    progress : BoosterProgress
-    """
+    """LightGBM callback: progress and a safe point after each round, and the best round if the training ends there."""
 
     def __init__(self, progress: BoosterProgress) -> None:
         self.progress = progress

@@ -38,7 +38,6 @@ def fit_targets(
 
     Parameters
     ----------
-    model : ModelSettings
     y : array, shape (n, n_targets)
         Class codes or numbers of each target.
     context : FitContext

@@ -64,12 +64,10 @@ def fit(
 
     Parameters
     ----------
-    model : ModelSettings
     X : array of float32, shape (n, d), column-major
         On the device of the backend; never written to.
     y : array, shape (n,) or (n, n_targets), or None
         Class codes from 0, or numbers, on the host; None for clustering and embedding.
-    context : FitContext
     sample_weight : array of float, shape (n,), optional
         Multiplied with the class weights; default: the weights of the context.
     n_threads : int, optional

@@ -48,7 +48,6 @@ class LoadedPartitions:
 
     Attributes
     ----------
-    table : PartitionedTable
     notes : tuple of str
         Repairs and drops, the same as on one machine.
     partition_notes : tuple of str
@@ -69,8 +68,6 @@ def read_partitions(
 
     Parameters
     ----------
-    config : Config
-    workers : Workers
     n_partitions : int, optional
         The approximate number; default: the threads of all workers. More if partitions would be large.
     files : InputFiles, optional

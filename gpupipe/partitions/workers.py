@@ -31,7 +31,6 @@ class WorkerUsage:
 
     Attributes
     ----------
-    address : str
     tasks : int
         Number of tasks run by the current process; 0 after a restart.
     seconds : float

@@ -67,7 +67,6 @@ def place_values(source: Any, given: Any, argument: str) -> tuple[Any, Any]:
 
     Parameters
     ----------
-    source : frame, or anything else that `Pipeline` takes
     given : Series, array, or DataFrame of one or more columns
         Values in the order of the rows. They replace a column of their name, and are else the column `argument`.
     argument : {"target", "weight"}
@@ -143,7 +142,6 @@ def with_data(config: Config, data: Any = None, tables: Any = None) -> Config:
 
     Parameters
     ----------
-    config : Config
     data : frame, dict of columns, path or list of paths, optional
         Replacement of the source.
     tables : mapping of str to the same, optional

@@ -67,7 +67,6 @@ def folds_to_learn_from(fold: int, n_folds: int, in_order: bool) -> list[int]:
         Index among the folds of all repeats.
     n_folds : int
         Number of folds of a repeat.
-    in_order : bool
     """
     first = fold - fold % n_folds
     return [j for j in range(first, fold if in_order else first + n_folds) if j != fold]

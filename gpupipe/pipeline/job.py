@@ -61,13 +61,9 @@ class Job:
 
     Attributes
     ----------
-    config : Config
-    backend : Backend
-    timeline : Timeline
     table : Table or PartitionedTable
         The rows whose target is known.
     y : array of float64, shape (n_rows,), or (n_rows, k) for several targets, optional
-    goal : Goal
     metrics : tuple of str
         The metrics to compute; the first one ranks the leaderboard.
     groups, times : array, shape (n_rows,), optional
@@ -264,8 +260,6 @@ class CandidateTraining:
 
     Parameters
     ----------
-    job : Job
-    entries : sequence of ModelEntry
     fit_mask : array of bool, shape (n_rows,)
         The training rows, from which everything is learned.
     parts : mapping of str to array of bool

@@ -54,9 +54,6 @@ class JobBuilder:
 
     Parameters
     ----------
-    config : Config
-    backend : Backend
-    timeline : Timeline
     workers : Workers, optional
     files : InputFiles, optional
         The files of all tables, if they were listed already.

@@ -54,7 +54,6 @@ class ReadTable(Generic[TableT]):
 
     Attributes
     ----------
-    table : Table or PartitionedTable
     notes : tuple of str
         Repairs, dropped columns, and use of the cache.
     sources : DerivationSources, optional
@@ -89,9 +88,7 @@ class TableInputs:
 
     Attributes
     ----------
-    source : TableSource
     tables : mapping of str to JoinedTable
-    files : InputFiles
     backend : Backend
         The backend that holds the result.
     keys : sequence of str, optional
@@ -134,7 +131,6 @@ class EncodedRows:
 
     Attributes
     ----------
-    table : Table
     notes : sequence of str
     raw_columns : mapping of str to (ChunkedArray, DeviceNumbers or DeviceDictionary)
         Raw columns, if columns are derived: all of them on the host, keys and texts on a device.

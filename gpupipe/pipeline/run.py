@@ -94,7 +94,6 @@ def run_pipeline(
 
     Parameters
     ----------
-    config : Config
     output : Path, optional
         The run directory to write. Default: a new one in ``config.output``.
     listeners : sequence of Listener
@@ -105,10 +104,6 @@ def run_pipeline(
         Number of processes that train each neural network.
     stop_signal : StopSignal, optional
         Signal that stops the run at its next safe point.
-
-    Returns
-    -------
-    Run
 
     Raises
     ------

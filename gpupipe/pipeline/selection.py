@@ -51,12 +51,6 @@ MeasureLatency = Callable[[TrainedModel, Decision], Latency]
 class Selection(ABC):
     """Selection of the exported model from the candidates of the training rounds.
 
-    Parameters
-    ----------
-    job : Job
-    entries : sequence of ModelEntry
-    folds : sequence of Fold
-
     Attributes
     ----------
     best : ModelEntry

@@ -38,7 +38,6 @@ class TargetColumn:
 
     Attributes
     ----------
-    column : Column
     values : ndarray, shape (n_rows,)
         Codes or numbers, on the host, where tasks, splits and metrics are computed.
     is_untyped : bool
@@ -209,7 +208,6 @@ def infer_goal(target: TargetColumn, task: SingleTask | None = None) -> Goal:
 
     Parameters
     ----------
-    target : TargetColumn
     task : {"regression", "binary", "multiclass"}, optional
         The task, if it is stated: then more numbers may be classes, and two whole ones need not be.
 

@@ -95,7 +95,6 @@ class Stage:
     counters : CounterStatistics
         Mean and largest value of each hardware counter, over the sampling periods that are entirely in the stage.
     status : {"running", "done", "failed"}
-    notes : list of Note
     progress : ProgressMeter, optional
         Progress of a long step of the stage; kept when it ends.
     is_timing : bool
@@ -221,7 +220,6 @@ class Timeline:
 
     Attributes
     ----------
-    stages : list of Stage
     notes : list of Note
         Notes that belong to no stage.
     limits : callable
@@ -260,7 +258,6 @@ class Timeline:
 
         Parameters
         ----------
-        name : str
         where : Place
             Device of the stage; its meter measures what the stage uses.
         is_timing : bool

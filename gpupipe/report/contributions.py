@@ -42,7 +42,6 @@ class ExplainedColumn:
 
     Attributes
     ----------
-    name : str
     kind : {"numeric", "datetime", "categorical", ""}
         "" for columns without values: text, hashed columns, further tables and other rows.
     values : sequence of float, or of str or None
@@ -95,7 +94,6 @@ class ContributionBar:
     ----------
     position : int
         Of the column.
-    name : str
     mean : float
         Mean absolute contribution; over all margins if there are several.
     direction : Direction, optional
@@ -119,8 +117,6 @@ class TargetContributions:
     target : str, optional
     scale : str
         See `gpupipe.pipeline.explain.explanation.Explanation`.
-    method : str
-    columns : sequence of ExplainedColumn
     values : array of float64, shape (n, n_columns, n_margins)
     base : array of float64, shape (n_margins,)
     labels : sequence of str
@@ -129,7 +125,6 @@ class TargetContributions:
         Margins in the order to be shown: those of the most frequent predicted classes first.
     has_classes : bool
         Whether the labels are classes.
-    examples : sequence of ExampleRow
     n_candidates : int
         Number of rows that the explained rows were drawn from.
     is_in_sample : bool

@@ -27,7 +27,6 @@ class LeaderboardRow:
 
     Attributes
     ----------
-    model : str
     metrics : mapping of str to float
         On the test split, or the mean over the folds and its standard deviation, ``METRIC_std``.
     validation : mapping of str to float
@@ -229,11 +228,8 @@ class TargetReport:
     Attributes
     ----------
     target : str, optional
-    task : str
     classification, regression : optional
         At most one of them.
-    quantiles : sequence of QuantileRow
-    ndcg : sequence of NdcgRow
     intervals : IntervalCoverage, optional
     """
 
@@ -311,12 +307,10 @@ class ReportData:
         The measure, in one sentence.
     contributions : sequence of TargetContributions
         Contributions of input columns to the predictions of each target.
-    columns : sequence of ColumnQuality
     classes : mapping of str to mapping of str to (int, int)
         Training and test rows of each class, by target.
     slices : sequence of MetricSlice
         All evaluated rows, then those of each slice; empty without slices.
-    lineage : sequence of Lineage
     stages : sequence of mapping
         ``timeline.to_json()["stages"]``.
     limits : sequence of mapping

@@ -42,7 +42,6 @@ def render(data: ReportData, folder: Path, settings: Report | None = None) -> Pa
 
     Parameters
     ----------
-    data : ReportData
     folder : Path
         An existing directory.
     settings : Report, optional

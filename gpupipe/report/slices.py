@@ -29,7 +29,6 @@ class MetricSlice:
         "" for all rows.
     level : str, optional
         A value or a bin; None if the value is missing.
-    n_rows : int
     metrics : mapping of str to float
         NaN if undefined.
     intervals : mapping of str to (float, float)

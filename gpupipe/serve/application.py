@@ -52,9 +52,6 @@ class Application:
 
     Parameters
     ----------
-    slot : ModelSlot
-    settings : ServeSettings
-    metrics : Metrics
     token : str
         Bearer token of all endpoints but the health checks; ``""``: none.
     """

@@ -54,7 +54,6 @@ class RequestRows:
 
     Attributes
     ----------
-    rows : sequence of mapping
     content_type : bytes
         Type of the answer.
     encode : callable

@@ -34,12 +34,7 @@ INDEX = "/v2/repository/index"  # a POST, so the application reads its body
 
 
 class Documents:
-    """The router of an application.
-
-    Parameters
-    ----------
-    application : Application
-    """
+    """The router of an application."""
 
     def __init__(self, application: Application) -> None:
         self._application = application

@@ -24,8 +24,6 @@ def drift_document(model: ServedModel, settings: ServeSettings, report: DriftRep
 
     Parameters
     ----------
-    model : ServedModel
-    settings : ServeSettings
     report : DriftReport
         from `gpupipe.serve.drift_recorder.DriftRecorder.report`.
     """

@@ -46,7 +46,6 @@ class InferenceRequest:
 
     Attributes
     ----------
-    rows : sequence of mapping
     request_id : str, optional
     outputs : sequence of (int, bool)
         Position of each requested output among those of the model, and whether it is binary.

@@ -49,8 +49,6 @@ def openapi_document(model: ServedModel, settings: ServeSettings, has_token: boo
 
     Parameters
     ----------
-    model : ServedModel
-    settings : ServeSettings
     has_token : bool
         True if requests need a bearer token.
     """

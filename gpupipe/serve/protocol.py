@@ -150,7 +150,6 @@ class Watchdog:
     ----------
     state : ServerState
         Has the open connections.
-    metrics : Metrics
     """
 
     def __init__(self, state: ServerState, metrics: Metrics) -> None:

@@ -29,8 +29,6 @@ def make_splits(
 
     Parameters
     ----------
-    split : Split
-    n_rows : int
     y : array of int, shape (n_rows,), optional
         Class codes; None if there are no classes to stratify by.
     groups : array, shape (n_rows,), optional
@@ -92,7 +90,6 @@ def check_classes(split: Split, y: Array | None) -> None:
 
     Parameters
     ----------
-    split : Split
     y : array of int64, shape (n_rows,), optional
         Class codes.
     """
@@ -120,13 +117,11 @@ def hold_out(
 
     Parameters
     ----------
-    split : Split
     train : array of bool, shape (n_rows,)
     share : float
         Share of the training rows to hold out.
     y, groups, times : array, shape (n_rows,), optional
         As for `make_splits`; `y` is ignored if there are groups or times, and so is a class of a single row.
-    seed : int
 
     Returns
     -------

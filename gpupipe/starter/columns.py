@@ -110,7 +110,6 @@ class TableColumns:
 
     Attributes
     ----------
-    source_table : SourceTable
     facts : mapping of str to ColumnFacts
     declared : mapping of str to ColumnDeclaration
         The entries of ``schema:``.

@@ -91,7 +91,6 @@ def find_leaks(sample: NumericSample, target: str, classes: Sequence[Any] = ()) 
 
     Parameters
     ----------
-    sample : NumericSample
     target : str
         The name of the target, for the evidence.
     classes : sequence

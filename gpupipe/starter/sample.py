@@ -28,7 +28,6 @@ class NumericSample:
         Numbers, codes of levels, or times in microseconds; NaN where null.
     y : array of float64, shape (n_rows,)
         Class codes, or the numbers to predict.
-    task : Task
     fold : array of int, shape (n_rows,)
         The cross-validation fold of each row.
     is_all : bool

@@ -36,10 +36,8 @@ class SourceTable:
 
     Attributes
     ----------
-    table : pyarrow.Table
     source : TableSource
         The settings for reading it.
-    files : sequence of SourceFile
     csv : mapping of str to value
         The ``csv:`` settings that differ from their defaults.
     comments : mapping of str to str

@@ -35,7 +35,6 @@ class TargetAnalysis:
     ----------
     columns : TableColumns
         The columns, with leaks and uninformative ones dropped.
-    goal : Goal
     positive : PositiveLabel, optional
         Binary only.
     rows : array of int, shape (n_known,)

@@ -23,7 +23,6 @@ class RareClassError(DataError):
         Code of the class.
     what : str
         The problem, as a verb phrase.
-    where : str
     more : str
         Further fixes, other than merging classes.
     """

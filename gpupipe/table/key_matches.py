@@ -20,7 +20,6 @@ class KeyMatches:
 
     Attributes
     ----------
-    n_rows : int
     n_keys : int
         Rows whose key has no null part.
     n_matches : int

@@ -142,7 +142,6 @@ def format_of(name: str, formats: Sequence[str] | None, texts: Sequence[str]) ->
 
     Parameters
     ----------
-    name : str
     formats : sequence of str, optional
         The formats that every text has; None if there are no texts.
     texts : sequence of str

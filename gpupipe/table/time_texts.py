@@ -83,10 +83,6 @@ class TimePattern:
 
     Names of months and days are English, short or in full. A directive of digits that is next to another one has its
     full width: 2024111 does not match ``%Y%m%d``. Two digits are years from 1969 to 2068, as in POSIX.
-
-    Parameters
-    ----------
-    time_format : str
     """
 
     def __init__(self, time_format: str) -> None:

@@ -29,7 +29,6 @@ def hand_over(X: Any, library: str, copy: bool = False) -> tuple[Any, Receipt]:
     -------
     tensor
         It keeps its memory alive even after `X` is deleted.
-    Receipt
 
     Raises
     ------

@@ -26,7 +26,6 @@ class SharePair:
 
     Attributes
     ----------
-    name : str
     then, now : float
         In [0, 1].
     is_value : bool

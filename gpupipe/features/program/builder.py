@@ -91,7 +91,6 @@ class ProgramBuilder:
 
         Parameters
         ----------
-        op : FeatureOp
         place : str
             Its position in the configuration: ``features[2]``.
 

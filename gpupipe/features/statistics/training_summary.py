@@ -43,7 +43,6 @@ class TrainingSummary:
 
     Attributes
     ----------
-    n_rows : int
     columns : mapping of str to TrainedColumn
     """
 

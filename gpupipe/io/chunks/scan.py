@@ -75,7 +75,6 @@ def scan_source(
 
     Parameters
     ----------
-    source : TableSource
     files : sequence of (SourceFile, sequence of SourceChunk)
         The files of the source with their chunks, in order.
     wanted : ColumnFilter

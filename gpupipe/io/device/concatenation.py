@@ -30,7 +30,6 @@ class DeviceFileColumns:
 
     Attributes
     ----------
-    file : SourceFile
     n_rows : int
         At least one.
     columns : mapping of str to (Series, TextCodes or DeviceNumbers)
@@ -62,7 +61,6 @@ def columns_of(
     ----------
     label : str
         Name of the source in messages.
-    files : sequence of SourceFile
     read : callable
         Reads a file; returns None if it has no rows.
     rules_of_all : callable

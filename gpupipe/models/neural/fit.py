@@ -50,7 +50,6 @@ def fit_network(
 
     Parameters
     ----------
-    model : NeuralSettings
     X : array of float32, shape (n, d), column-major
         On the device of the backend; numbers first, ids last. Handed to PyTorch without a copy, never written to.
     y : array, shape (n,) or (n, n_targets)
@@ -58,8 +57,6 @@ def fit_network(
     weights : array of float, shape (n,), optional
     classes : tuple of int
         See `FittedModel`.
-    context : FitContext
-    threads : int
 
     Raises
     ------
@@ -99,8 +96,6 @@ class TrainingStep:
 
     Attributes
     ----------
-    model : NeuralSettings
-    problem : TrainingProblem
     n_epochs : int, optional
         Number of epochs of the second training, on all rows.
     """

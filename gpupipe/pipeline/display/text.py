@@ -35,7 +35,6 @@ def stage_line(stage: Stage, mark: str, took: str, width: int) -> str:
 
     Parameters
     ----------
-    stage : Stage
     mark : str
         Put before the name.
     took : str

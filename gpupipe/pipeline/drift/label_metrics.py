@@ -32,7 +32,6 @@ class LabelledRows:
     Attributes
     ----------
     y : array of float64, shape (n,), or (n, k) for several targets
-    predicted : Prediction
     n_unknown : int
         Rows that are missing because their label is not one of the model's.
     """
@@ -51,7 +50,6 @@ def labelled_rows(targets: pa.Table, predicted: Prediction, goal: Goal) -> Label
         The target columns of the predicted rows.
     predicted : Prediction
         Calibrated.
-    goal : Goal
 
     Raises
     ------

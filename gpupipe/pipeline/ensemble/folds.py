@@ -82,12 +82,9 @@ def make_folds(
 
     Parameters
     ----------
-    n_folds : int
-    n_rows : int
     classes : array of int, shape (n_rows,), optional
         Class codes. Classes with fewer rows than folds are stratified together: a fold may lack one.
     groups : array, shape (n_rows,), optional
-    seed : int
 
     Raises
     ------

@@ -43,7 +43,6 @@ class TriedEntry:
 
     Attributes
     ----------
-    entry : PortfolioEntry
     models : tuple of FittedModel
         One for each fold, or one forest; released if memory is short and the entry is not a member.
     predicted : array of float64, shape (m,) or (m, k)
@@ -64,11 +63,6 @@ class PortfolioSearch:
 
     Attributes
     ----------
-    model : Best
-    portfolio : sequence of PortfolioEntry
-    score : HeldOutScore
-    training : EntryTraining
-    folds : BaggingFolds
     complete : list of TriedEntry
         The models that were trained on all folds.
     records : dict of str to TriedModel

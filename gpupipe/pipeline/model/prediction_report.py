@@ -32,7 +32,6 @@ class ColumnReport:
 
     Attributes
     ----------
-    name : str
     kind : {"numeric", "boolean", "categorical", "datetime", "text", "raw"}
         A raw column is read unencoded by ops over keys and texts.
     n_null : int
@@ -240,7 +239,6 @@ def report_rows(
         The same rows before encoding, to name unseen levels.
     training : TrainingSummary, optional
         Source of ranges and shares; the report has none without it.
-    backend : Backend
     order : iterable of str
         Names of the columns that come first in the report, in this order.
     """

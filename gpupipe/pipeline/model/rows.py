@@ -35,7 +35,6 @@ class RowsToPredict:
 
     Attributes
     ----------
-    arrow : pyarrow.Table
     events : mapping of str to pyarrow.Table
         The further tables.
     as_of : int, optional

@@ -30,7 +30,6 @@ class RuntimeComparison:
 
     Attributes
     ----------
-    runtime : str
     rows : int
         Number of compared rows.
     largest : float

@@ -49,7 +49,6 @@ class EstimatorNodes:
 
     Attributes
     ----------
-    graph : OnnxGraph
     X : str
         The feature matrix, float32.
     n_codes : sequence of int

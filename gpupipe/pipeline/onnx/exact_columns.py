@@ -41,10 +41,8 @@ class ExactColumn(NamedTuple):
 
     Attributes
     ----------
-    operand : RegisterColumn
     image : RegisterColumn
         NaN where the operand has no image; before the first FILL.
-    steps : tuple of LoweredInstruction
     """
 
     operand: RegisterColumn

@@ -59,9 +59,6 @@ class OnnxExport:
 
     Attributes
     ----------
-    path : Path
-    inputs : tuple of OnnxInput
-    outputs : tuple of OnnxOutput
     comparisons : tuple of RuntimeComparison
         With the model, on its recorded rows, in ONNX Runtime and in ``onnx.reference``; a model with more than 300,000
         splits in ONNX Runtime only.

@@ -47,8 +47,6 @@ def write_program(
 
     Parameters
     ----------
-    graph : OnnxGraph
-    lowered : LoweredProgram
     cells : sequence of CellMatrix
         By kind: float32, float64, int64 times and int64 codes; None without columns.
     """

@@ -25,9 +25,6 @@ def require_expressible(
 
     Parameters
     ----------
-    goal : Goal
-    features : FittedFeatures
-    estimator : FittedModel
     networks : mapping of int to ModelProto
         The ONNX form of each network that has one, by its identity.
     where : str

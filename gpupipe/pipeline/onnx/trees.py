@@ -43,7 +43,6 @@ def write_trees(graph: OnnxGraph, X: TreeMatrix, packed: PackedTrees, start: Hos
 
     Parameters
     ----------
-    graph : OnnxGraph
     X : TreeMatrix
         Of float64.
     packed : PackedTrees

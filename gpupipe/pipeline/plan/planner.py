@@ -112,16 +112,12 @@ class Planner(RunSteps):
 
     Attributes
     ----------
-    config : Config
-    seen : Preview
     reason : str
         The reason for the device of the run.
-    host : Ledger
     device : Ledger, optional
         None on the CPU.
     available : int
         Free bytes of the host, which decide how files are read.
-    stages : list of PlannedStage
     shortages : list of str
         Messages about stages that do not fit.
     refusals : list of (str, EstimatorRefusal)

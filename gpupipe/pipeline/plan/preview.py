@@ -66,8 +66,6 @@ class Preview:
 
     Attributes
     ----------
-    goal : Goal
-    entries : tuple of ModelEntry
     n_rows : int
         Rows of the whole table that have a target and pass the filter.
     is_exact : bool
@@ -89,7 +87,6 @@ class Preview:
         View to the features fitted to the sample.
     matrices : dict of str to array
         View to the matrix of the sample.
-    shares : SplitFractions
     has_groups : bool
         Whether folds keep the rows of a group together.
     n_derived : int
@@ -138,7 +135,6 @@ def preview(
 
     Parameters
     ----------
-    config : Config
     device : {"cpu", "gpu"}
         Device of the run, on which the default models depend.
     files : InputFiles, optional

@@ -105,7 +105,6 @@ def make_plan(config: Config, assume_gpu: int | None = None, files: InputFiles |
 
     Parameters
     ----------
-    config : Config
     assume_gpu : int, optional
         Plan for a GPU with this many bytes, regardless of this machine.
     files : InputFiles, optional
@@ -134,8 +133,6 @@ def plan_sample(
 
     Parameters
     ----------
-    config : Config
-    seen : Preview
     limit : int, optional
         Bytes of the GPU; None for a run on the CPU.
     reason : str

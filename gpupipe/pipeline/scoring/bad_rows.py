@@ -115,10 +115,8 @@ def screen(model: LoadedModel, loaded: LoadedTable, source: TableSource, on_erro
 
     Parameters
     ----------
-    model : LoadedModel
     loaded : LoadedTable
         The input, read from `source`.
-    source : TableSource
     on_error : {"error", "reject", "null"}
         ``"error"``: raise. ``"reject"``: reject rows with bad cells. ``"null"``: replace bad cells with nulls. Rows
         whose number of fields differs from the header, and rows in which a rule forbids nulls, are rejected with both.

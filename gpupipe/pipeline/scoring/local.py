@@ -168,7 +168,6 @@ def try_event_tables(
 
     Parameters
     ----------
-    model : LoadedModel
     tables : mapping of str to str, optional
         Name to file, glob, folder or URL. Unknown names are reported when the model scores.
     adjust : callable

@@ -43,7 +43,6 @@ class TunedEntry(NamedTuple):
     ----------
     entry : ModelEntry
         The entry with the best parameters, without ``tune``.
-    record : SearchRecord
     notes : tuple of str
     """
 
@@ -70,8 +69,6 @@ def tune_entry(
         The training rows, on the device of the backend.
     y : array, shape (n_rows,)
         Class codes or numbers, on the host.
-    goal : Goal
-    config : Config
     context : FitContext
         ``context.resources.checkpoint`` is the SQLite file of the trials. Without a metric, that of `config` is used.
     clock : callable

@@ -24,7 +24,6 @@ class TextProfile:
 
     Attributes
     ----------
-    has_numbers : bool
     strays : frozenset of str
         Strings that are not numbers, at most `FEW` + 1.
     is_marked : bool
