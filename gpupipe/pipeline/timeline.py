@@ -387,9 +387,7 @@ class Timeline:
         return stages_table(self.stages)
 
     def to_json(self) -> dict[str, Any]:
-        """Return the contents of timeline.json: start (UTC), seconds up to now, imports, stages, used limits, tracked
-        runs, the samples of the hardware counters, and all notes.
-        """
+        """Return the contents of timeline.json."""
         return {
             "started": self._began.isoformat(timespec="milliseconds"),
             "seconds": round(self.seconds, 6),
