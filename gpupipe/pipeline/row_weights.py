@@ -27,9 +27,10 @@ def weighted_rows(
     """Return the rows whose weight is not 0, their positions in the input, and their weights.
 
     The weights are float64, on the host; None without ``source.weight``. `row_ids`, int, shape (n_rows,), has the
-    position of each row in the input, for messages, as has `files`. `n_read` is the number of rows of the input.
+    position of each row in the input, which has `n_read` rows; it is for messages, and so are `files`, the files of the
+    table.
 
-    Raise SchemaError if the column is not numeric, or has missing or negative values, and DataError if all weights are
+    Raise SchemaError if the column is not numeric or has missing or negative values, and DataError if all weights are
     0.
     """
     name = config.source.weight

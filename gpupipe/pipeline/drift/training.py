@@ -89,7 +89,7 @@ def _null_count(table: EncodedTable, name: str, backend: Backend) -> int:
 def column_references(statistics: Statistics, served: Mapping[str, Column]) -> list[DriftColumn]:
     """Return the cells and counts of the encoded columns of training rows.
 
-    They are equal for every partition of the rows: quantiles are exact, and counts add up. `statistics` are of the
+    They are equal for every partition of the rows: quantiles are exact, and counts add up. `statistics` covers these
     columns and no others; `served` has the columns of the model by the input column that they are encoded from.
     """
     schema = statistics.table.schema

@@ -31,7 +31,6 @@ class GpuSpec:
         "data centre", "workstation", "consumer" or "laptop".
     year : int
         Year of the announcement.
-    memory_gb : float
     bandwidth_gbs : float, optional
         Peak memory bandwidth in 1e9 bytes per second.
     capability : (int, int)

@@ -40,8 +40,7 @@ class HourPrices:
 def read_prices(path: Path, known: Iterable[str]) -> HourPrices:
     """Return the prices of a file.
 
-    Raise ConfigError if the file cannot be read, names an unknown GPU, or has a price that is not a number of at least
-    0.
+    Raise ConfigError if the file cannot be read, names an unknown GPU, or a price is not a number of at least 0.
     """
     import yaml
 

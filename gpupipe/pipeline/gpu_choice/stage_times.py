@@ -31,8 +31,8 @@ class TimeRange:
 class StageTime:
     """Predicted time of one stage.
 
-    `device` is "cpu" or "gpu". `core_seconds` is the CPU time of all threads; None on a GPU. `basis` is the basis of
-    the rate. If `is_limit`, the stage may end earlier.
+    `device` is "cpu" or "gpu". `core_seconds` is the CPU time of all threads; None on a GPU. `basis` is what the rate
+    is based on. If `is_limit`, the stage may end earlier.
     """
 
     name: str

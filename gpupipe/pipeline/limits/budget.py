@@ -82,7 +82,8 @@ class Budget:
     """Limits of one run, and a context manager of its energy meters.
 
     `timeline` is the source of the elapsed time and of the finished stages. `n_gpus` returns the number of GPUs that
-    the run holds now. `meters` have what they measure: "cpu", "gpu". `polling` reads meters that must be polled.
+    the run holds now. `meters` are pairs of what is measured, "cpu" or "gpu", and the meter. `polling` reads meters
+    that must be polled.
     """
 
     def __init__(
