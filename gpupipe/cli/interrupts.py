@@ -45,12 +45,7 @@ class Interrupts:
     """Signal state of a run.
 
     Python handlers run between two bytecode instructions, so not before a library's loop in C has ended. A thread
-    therefore receives signals through a socket, at once.
-
-    Parameters
-    ----------
-    on_first : callable
-        Called by that thread at the first signal.
+    therefore receives signals through a socket, at once. It calls `on_first` at the first signal.
     """
 
     def __init__(self, on_first: Callable[[], None]) -> None:
@@ -96,10 +91,7 @@ class Interrupts:
 def stopped_by_signals(stop_signal: StopSignal, on_first: Callable[[], None]) -> Iterator[None]:
     """Stop the run in the ``with`` block on Ctrl-C and SIGTERM; no effect outside the main thread.
 
-    Raises
-    ------
-    ImmediateExit
-        At the second signal.
+    Raise ImmediateExit at the second signal.
     """
     if threading.current_thread() is not threading.main_thread():
         yield

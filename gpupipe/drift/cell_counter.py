@@ -24,12 +24,7 @@ BIN_WORK = 16  # a compiled search for a bin saves as much as compiled sums of t
 class CellCounter:
     """Counter of the rows of tables in the cells of columns.
 
-    Parameters
-    ----------
-    backend : Backend
-        Counts on its device.
-    n_rows : int
-        Expected number of rows, which decides whether compiled loops pay.
+    `n_rows` is the expected number of rows, which decides whether compiled loops pay.
     """
 
     def __init__(self, columns: Sequence[CountedColumn], backend: Backend, n_rows: int) -> None:
@@ -47,10 +42,8 @@ class CellCounter:
     def count(self, table: pa.Table) -> Array:
         """Return the counts of all cells, int64, shape (n_cells,).
 
-        Raises
-        ------
-        SchemaError
-            If a column is missing or has values of another kind; as in a prediction, the message lists them.
+        Raise SchemaError if a column is missing or has values of another kind; as in a prediction, the message lists
+        them.
         """
         cells = np.zeros(self.n_cells, np.int64)
 

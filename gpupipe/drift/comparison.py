@@ -18,12 +18,8 @@ HALF_ROW = 0.5  # added to each cell in the PSI
 class CellTest:
     """Difference of two samples over some cells.
 
-    Attributes
-    ----------
-    psi : float
-        The population stability index less its expected value without drift, at least 0.
-    p_value : float
-        Probability of a difference as large without drift.
+    `psi` is the population stability index less its expected value without drift, at least 0; `p_value` is the
+    probability of a difference as large without drift.
     """
 
     psi: float
@@ -40,12 +36,8 @@ def compare_cells(reference: Array, current: Array, is_ordered: bool) -> CellTes
     asymptotic distribution (Yurdakul and Naranjo, "Statistical properties of the population stability index", Journal
     of Risk Model Validation 14(4), 2020), and so the expected value (B - 1) (1/n + 1/m) for B cells.
 
-    Parameters
-    ----------
-    reference, current : array of int64, shape (n_cells,)
-        Rows per cell.
-    is_ordered : bool
-        True if the cells after the first are in the order of the values, and neighbours are merged.
+    `reference` and `current` are rows per cell, int64, shape (n_cells,). If `is_ordered`, the cells after the first are
+    in the order of the values, and neighbours are merged.
     """
     n, m = int(reference.sum()), int(current.sum())
     if not n or not m:
@@ -142,11 +134,8 @@ def wasserstein_distance(edges: Array, a: Array, b: Array) -> float | None:
     Values are taken as uniform within their bin, and those outside the training range as at its ends. None if a sample
     has no values or the first has no spread.
 
-    Parameters
-    ----------
-    edges : array, shape (k,)
-    a, b : array of int64, shape (k + 1,)
-        Rows below the first edge, between edges, and above the last.
+    `edges` has shape (k,). `a` and `b`, int64, shape (k + 1,), are rows below the first edge, between edges, and above
+    the last.
     """
     if len(edges) < 2 or not a.sum() or not b.sum():
         return None

@@ -20,10 +20,7 @@ from gpupipe.typing import Array
 class CountedColumn:
     """Input column with its cells, and its place in the schema of the model.
 
-    Attributes
-    ----------
-    column : Column, optional
-        None for a raw column, whose nulls are counted.
+    `column` is None for a raw column, whose nulls are counted.
     """
 
     reference: DriftColumn
@@ -54,10 +51,7 @@ class CountedColumn:
 def counted_columns(references: Sequence[DriftColumn], schema: Schema) -> list[CountedColumn]:
     """Return the columns of a reference with their places in the schema of the model.
 
-    Raises
-    ------
-    ValueError
-        If a column has no such place, or cells of another form.
+    Raise ValueError if a column has no such place, or cells of another form.
     """
     known = {column.source: column for column in schema if not column.derived and column.hash_of is not None}
     known |= {column.name: column for column in schema if not column.derived and column.hash_of is None}

@@ -51,10 +51,7 @@ def _describe(column: DriftColumn, arrays: dict[str, list[Array]]) -> dict[str, 
 def read_reference(reader: ArtifactReader) -> DriftReference | None:
     """Return the reference of a model directory; None if the model was trained without one.
 
-    Raises
-    ------
-    ValueError, KeyError, TypeError
-        If a file is malformed.
+    Raise ValueError, KeyError or TypeError if a file is malformed.
     """
     if NAME not in reader.names():
         return None

@@ -17,15 +17,8 @@ from gpupipe.typing import Array
 def chi_squared_tail(statistic: float, freedom: int) -> float:
     """Return the probability that a chi-squared variable exceeds `statistic`.
 
-    For a whole number of degrees of freedom, it is a finite sum of positive terms (NIST Digital Library of Mathematical
-    Functions, 8.4.6 and 8.8.6).
-
-    Parameters
-    ----------
-    statistic : float
-        At least 0.
-    freedom : int
-        Degrees of freedom, at least 1.
+    For a whole number of degrees of freedom, at least 1, and a statistic of at least 0, it is a finite sum of positive
+    terms (NIST Digital Library of Mathematical Functions, 8.4.6 and 8.8.6).
 
     Examples
     --------

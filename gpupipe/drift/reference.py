@@ -84,15 +84,8 @@ class MetricReference:
 class DriftReference:
     """Distributions of the input columns of a model over its training rows, and of its scores.
 
-    Attributes
-    ----------
-    columns : tuple of DriftColumn
-        The input columns.
-    scores : tuple of DriftColumn
-        Outputs of models for rows that they were not trained on.
-    metrics : mapping of str to MetricReference
-    time : str
-        The column that the run was split by in time; ``""`` without one.
+    The scores are outputs of models for rows that they were not trained on. `time` is the column that the run was split
+    by in time; ``""`` without one.
     """
 
     columns: tuple[DriftColumn, ...]
@@ -110,12 +103,8 @@ def number_edges(quantiles: Sequence[float], storage: str) -> Array:
     They are float32 if that keeps the quantiles apart: a value is compared with the edges as stored, so rounding them
     moves values to a neighbouring bin in training and later alike.
 
-    Parameters
-    ----------
-    quantiles : sequence of float
-        Those of `EDGE_SHARES`, ascending: the first is the smallest value, the last the largest.
-    storage : {"float32", "float64"}
-        The dtype of the column.
+    `quantiles` are those of `EDGE_SHARES`, ascending: the first is the smallest value, the last the largest. `storage`
+    is the dtype of the column, ``"float32"`` or ``"float64"``.
     """
     exact = np.array(quantiles, np.float64)
     single = _edges(exact, np.dtype(np.float32))
@@ -157,13 +146,7 @@ def level_cells(
     If there are more than 62 levels, those of fewer than 25 rows are not named: the most frequent of many rare levels
     are so partly by chance, and would have fewer rows in any other table.
 
-    Parameters
-    ----------
-    levels : sequence of str
-    counts : array of int64, shape (len(levels),)
-        Rows of each level.
-    is_hashed : bool
-        As in `DriftColumn`.
+    `counts`, int64, shape (len(levels),), are the rows of each level. `is_hashed` is as in `DriftColumn`.
     """
     counts = np.asarray(counts, np.int64)
     fewest = 1 if np.count_nonzero(counts) <= MOST_LEVELS else FEWEST_NAMED

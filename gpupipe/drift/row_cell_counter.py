@@ -29,14 +29,8 @@ from gpupipe_kernels.rows.records import KIND_OF_BLOCK, Cells, Records
 class PredictedRows:
     """Rows with their predictions.
 
-    Attributes
-    ----------
-    records : structured array, shape (n,)
-        The encoded rows, as in `RowCells`.
-    scores : sequence of list
-        The values of each score that is counted.
-    rows : sequence of mapping
-        The raw values; empty if `RowCellCounter.needs_rows` is false.
+    `records`, shape (n,), are the encoded rows, as in `RowCells`; `scores` are the values of each score that is
+    counted; `rows` are the raw values, empty if `RowCellCounter.needs_rows` is false.
     """
 
     records: Records
@@ -54,16 +48,8 @@ CountCells = Callable[[PredictedRows], Array]
 class RowCellCounter:
     """Counter of single rows in the cells of input columns and scores.
 
-    Parameters
-    ----------
-    columns : sequence of DriftColumn
-        Input columns of the encoder that are not derived.
-    scores : sequence of DriftColumn
-        Of `outputs`.
-    outputs : sequence of str
-        Names of the outputs of the model.
-    by_table : EncodeByTable
-        For values of rare types; by default they are refused.
+    The `columns` are input columns of the encoder that are not derived. The `scores` are among the `outputs`, the names
+    of the outputs of the model. Values of rare types are encoded by `by_table`, which refuses them by default.
 
     Attributes
     ----------

@@ -21,13 +21,7 @@ FAMILY_LEVEL = 0.01
 
 @dataclass(frozen=True)
 class Verdict:
-    """Severity of the drift of a table.
-
-    Attributes
-    ----------
-    weighted_psi : float
-        Mean PSI of the input columns, weighted by importance.
-    """
+    """Severity of the drift of a table, with the mean PSI of the input columns, weighted by importance."""
 
     severity: Severity
     weighted_psi: float
@@ -42,17 +36,12 @@ def compare_columns(
     """Return the drift of each column.
 
     A column drifts if a change is significant and large. Its distribution, its share of nulls and its share of unseen
-    levels are tested, at a level for all tests together, after Holm. The severity is that of the PSI of the
-    significant changes, less the PSI expected without drift.
+    levels are tested, at a level for all tests together, after Holm. The severity is that of the PSI of the significant
+    changes, less the PSI expected without drift.
 
-    Parameters
-    ----------
-    current : mapping of str to array of int64, shape (n_cells,)
-        Other rows per cell, by column.
-    weights : mapping of str to float, optional
-        Weight of each column in the verdict; None: each counts as much as any other.
-    level : float
-        Probability that any column of a table without drift is significant.
+    `current` has other rows per cell, by column: int64, shape (n_cells,). `weights` are those of the columns in the
+    verdict; None: each counts as much as any other. `level` is the probability that any column of a table without drift
+    is significant.
     """
     steps = comparison_steps(columns, current, weights, level)
     while True:

@@ -29,14 +29,8 @@ EPOCH = datetime.fromtimestamp(0, UTC).replace(tzinfo=None)
 def measure_latency(job: Job, trained: TrainedModel, decision: Decision, mask: Array, folder: Path) -> Latency:
     """Return the latency of a model, written and loaded as it would be exported, on the CPU.
 
-    Parameters
-    ----------
-    job : Job
-        Its configuration has the limit.
-    mask : array of bool, shape (n_rows,)
-        The rows of the job's table to draw from.
-    folder : Path
-        A folder for the files of the model, which are removed again.
+    The limit is that of the job's configuration. `mask`, bool, shape (n_rows,), selects the rows of the job's table to
+    draw from. The files of the model in `folder` are removed again.
     """
     from gpupipe.pipeline.scorer.load import load_scorer
 
@@ -55,12 +49,8 @@ def measure_latency(job: Job, trained: TrainedModel, decision: Decision, mask: A
 def sample_rows(job: Job, names: Sequence[str], mask: Array) -> list[dict[str, Any]]:
     """Return up to `N_ROWS` rows of the job's table, evenly spaced among those in `mask`, as dicts of raw values.
 
-    Levels that were not seen in training, such as those of rare categories, are replaced by one unseen level.
-
-    Raises
-    ------
-    ConfigError
-        If the texts of a joined table are on workers or on a device.
+    Levels that were not seen in training, such as those of rare categories, are replaced by one unseen level. Raise
+    ConfigError if the texts of a joined table are on workers or on a device.
     """
     candidates = np.flatnonzero(mask)
     rows = candidates[np.unique(np.linspace(0, len(candidates) - 1, min(N_ROWS, len(candidates))).astype(np.int64))]

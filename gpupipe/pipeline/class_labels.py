@@ -20,12 +20,8 @@ FLOATS = ("double", "float", "halffloat")
 class ClassLabels:
     """The label of each level of a target column, or of each of its values.
 
-    Attributes
-    ----------
-    labels : tuple
-        All of one Python type: bool, int, float or str.
-    kind : str
-        See `gpupipe.pipeline.goal.Goal.label_type`.
+    The labels are all of one Python type: bool, int, float or str. For `kind`, see
+    `gpupipe.pipeline.goal.Goal.label_type`.
     """
 
     labels: tuple[Any, ...]
@@ -35,13 +31,8 @@ class ClassLabels:
     def of_levels(cls, column: Column, is_untyped: bool) -> ClassLabels:
         """Return the labels of the levels of a column, with its type in the training table.
 
-        Parameters
-        ----------
-        column : Column
-            With levels.
-        is_untyped : bool
-            Whether the table is CSV, where every value is text: the labels then have the type that the reader infers
-            without a declaration, so that 1, 11 and 21 are integers in either case.
+        If `is_untyped`, the table is CSV, where every value is text: the labels then have the type that the reader
+        infers without a declaration, so that 1, 11 and 21 are integers in either case.
         """
         levels, dtype = column.levels or (), column.dtype
         if column.kind == "boolean" or dtype == "bool":

@@ -39,20 +39,9 @@ TINY = np.finfo(np.float64).tiny
 class ModelPlots:
     """Data of the plots of a model's predictions and targets, small enough for a page.
 
-    Attributes
-    ----------
-    curves : Curves, optional
-        Classification only.
-    confusion : list of list of float, optional
-        Classification only; see `gpupipe.metrics.confusion`.
-    residuals : Residuals, optional
-        Regression only.
-    quantiles : list of QuantileLoss, optional
-        Quantile regression only.
-    ndcg : list of CutoffNdcg, optional
-        Ranking only.
-    cluster_sizes : list of int, optional
-        Clustering only: test rows in each cluster.
+    `curves` and `confusion`, see `gpupipe.metrics.confusion`, are for classification only, `residuals` for regression,
+    `quantiles` for quantile regression, `ndcg` for ranking, and `cluster_sizes`, test rows in each cluster, for
+    clustering.
     """
 
     curves: Curves | None = None
@@ -98,14 +87,8 @@ def _draw(job: Job, held_out: HeldOutPredictions) -> ModelPlots:
 class ExplainedRows:
     """Test rows of the explained model, at most ``evaluate.importance.rows`` of them.
 
-    Attributes
-    ----------
-    rows : array of int64, shape (n,)
-        Of the run's table, ascending.
-    X : array, shape (n, d)
-        Their feature matrix, on the host.
-    truth : Truth
-        Their targets and weights, on the host.
+    `rows`, int64, shape (n,), are rows of the run's table, ascending. `X`, shape (n, d), is their feature matrix, and
+    `truth` has their targets and weights, all on the host.
     """
 
     rows: Array

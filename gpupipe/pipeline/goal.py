@@ -132,14 +132,8 @@ def output_of_target(name: str, goal: Goal) -> str:
 class Truth:
     """True values of some rows, which predictions are compared with.
 
-    Attributes
-    ----------
-    y : array of float64, shape (n,), or (n, k) for several targets
-        Class codes or numbers.
-    weights : array of float64, shape (n,), optional
-        The weight of each row; None if all rows weigh 1.
-    groups : array of int64, shape (n,), optional
-        Of a ranking: the code of the group of each row.
+    `y`, float64, shape (n,), or (n, k) for several targets, has class codes or numbers. `weights`, float64, shape (n,),
+    is None if all rows weigh 1. `groups`, int64, shape (n,), has the code of the group of each row of a ranking.
     """
 
     y: Array
@@ -202,11 +196,7 @@ def stratum_codes(goal: Goal, y: Array | None, n_folds: int = 0) -> Array | None
     rarest of its classes instead. If such rows are too few to be divided, they join the most frequent stratum with this
     class.
 
-    Parameters
-    ----------
-    y : array, shape (n,) or (n, k), optional
-    n_folds : int
-        Number of folds, each of which gets rows of every stratum.
+    `y` has shape (n,) or (n, k). Each of the `n_folds` folds gets rows of every stratum.
     """
     if y is None or not goal.has_classes:
         return None

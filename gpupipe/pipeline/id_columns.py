@@ -41,21 +41,9 @@ def choose_columns(
 ) -> IdColumns:
     """Return the columns to copy.
 
-    Parameters
-    ----------
-    ids : sequence of str, optional
-        Exact names. None selects the columns of `known` that the input has.
-    keep : sequence of str
-        Names and globs, each possibly a comma-separated list.
-    known : sequence of str
-        The identifiers recorded in the model.
-    found : sequence of str
-        The columns of the input.
-
-    Raises
-    ------
-    ConfigError
-        If the input does not have a named column.
+    `ids` has exact names; None selects the columns of `known`, the identifiers recorded in the model, that the input
+    has. `keep` has names and globs, each possibly a comma-separated list. `found` has the columns of the input. Raise
+    ConfigError if the input does not have a named column.
     """
     chosen = [name for name in known if name in found] if ids is None else [_one(name, "--id", found) for name in ids]
     selected = [name for item in keep for name in _selected(item, found)]
@@ -93,14 +81,8 @@ def require_free_names(columns: IdColumns, others: Collection[str]) -> None:
 def copy_columns(data: Any, keep: Sequence[str], source_of: Callable[[str], TableSource]) -> pa.Table:
     """Return the columns to keep of a frame, a path or a source.
 
-    Parameters
-    ----------
-    data : frame, path or TableSource
-        See `gpupipe.table.frames.frame_to_arrow`.
-    keep : sequence of str
-        Names and globs.
-    source_of : callable
-        Returns the source for a path.
+    For `data`, see `gpupipe.table.frames.frame_to_arrow`. `keep` has names and globs. `source_of` returns the source
+    for a path.
     """
     if isinstance(data, str | Path | TableSource):
         source = data if isinstance(data, TableSource) else source_of(str(data))
@@ -124,12 +106,8 @@ def read_columns(
 
     Identifiers from CSV files stay text. In Parquet outputs, other columns become numbers if that keeps their values.
 
-    Raises
-    ------
-    ConfigError
-        If the output is CSV (by its `suffix`) and a column is nested.
-    DataError
-        If the files cannot be read, or changed since the first reading.
+    Raise ConfigError if the output is CSV (by its `suffix`) and a column is nested, and DataError if the files cannot
+    be read, or changed since the first reading.
     """
     if not columns.names:
         return pa.table({})

@@ -68,10 +68,7 @@ def read_identifiers(
 ) -> dict[str, pa.ChunkedArray]:
     """Return the columns of ``source.id`` for `rows` of the main table, with the type and the values of the input.
 
-    Raises
-    ------
-    SchemaError
-        As `read_unencoded`.
+    Raise SchemaError as `read_unencoded`.
     """
     names = list(config.source.id)
     source = config.source
@@ -104,10 +101,7 @@ def read_unencoded(
 ) -> dict[str, pa.ChunkedArray]:
     """Return the columns `names` for `rows` of the main table as it was read; numbers in CSV files are text.
 
-    Raises
-    ------
-    SchemaError
-        If the table has fewer rows than when it was first read.
+    Raise SchemaError if the table has fewer rows than when it was first read.
     """
     table = _read(_gathered(config, names), list(names), None if files is None else files.source)
     return _picked(table, names, rows)

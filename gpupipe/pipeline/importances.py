@@ -18,10 +18,7 @@ if TYPE_CHECKING:
 class Importances:
     """Decline of a metric when an input column is shuffled.
 
-    Attributes
-    ----------
-    columns : mapping of str to (float, float)
-        Input column to mean and standard deviation over the repeats, most important first.
+    `columns` has the mean and the standard deviation over the repeats by input column, most important first.
     """
 
     metric: str

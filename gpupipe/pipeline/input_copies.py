@@ -19,10 +19,7 @@ TableT = TypeVar("TableT", bound=TableSource)
 def find_inputs(config: Config) -> InputFiles:
     """Return the files of all tables; external tables are copied, with the columns that only rules need.
 
-    Raises
-    ------
-    DataError, ConfigError
-        As `gpupipe.io.input_files.input_files`.
+    Raise DataError or ConfigError as `gpupipe.io.input_files.input_files`.
     """
     ruled = include_ruled_columns(config)
     return InputFiles.find(ruled.source, ruled.tables)

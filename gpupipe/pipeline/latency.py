@@ -24,18 +24,10 @@ RowT = TypeVar("RowT")
 class Latency:
     """Latency of single rows: wall time from a dict of values to the prediction.
 
-    Attributes
-    ----------
-    p50_seconds, p99_seconds : float
-        Order statistics: half of the calls, and 99 % of them, took at most this long.
-    n_calls : int
-        Number of timed calls, one after the other, on one thread.
-    limit_seconds : float
-        The limit, ``evaluate.max_latency``.
-    engine : {"numba", "numpy"}
-        Engine of the feature program.
-    estimator : str
-        What computes the prediction, in words: ``"compiled trees"``.
+    `p50_seconds` and `p99_seconds` are order statistics: half of the calls, and 99 % of them, took at most this long.
+    The `n_calls` timed calls are made one after the other, on one thread. `limit_seconds` is ``evaluate.max_latency``.
+    `engine` is that of the feature program, ``"numba"`` or ``"numpy"``. `estimator` is what computes the prediction, in
+    words: ``"compiled trees"``.
     """
 
     p50_seconds: float
@@ -84,13 +76,7 @@ def time_calls(
     The rows are used in turn, and the garbage collector stays on. The measurement ends after `MOST_CALLS`, or after
     `LEAST_SECONDS` if there were `LEAST_CALLS`, or enough calls over the limit that their p99 exceeds it in any case.
 
-    Parameters
-    ----------
-    limit_seconds : float
-    clock : callable
-        Returns the time in seconds.
-    check : callable
-        Called between the calls with the name of a safe point; raises an exception to end the measurement.
+    `check` is called between the calls with the name of a safe point; it raises an exception to end the measurement.
     """
     begin = now = checked = clock()
     source = cycle(rows)

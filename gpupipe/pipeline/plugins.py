@@ -19,10 +19,7 @@ if TYPE_CHECKING:
 def plugins_of(config: Config, models: Iterable[str] | None = None) -> list[dict[str, str]]:
     """Return kind, name and package of each plug-in that a validated configuration uses, as JSON values.
 
-    Parameters
-    ----------
-    models : iterable of str, optional
-        Names of the models that count; default: all entries.
+    `models` has the names of the models that count; default: all entries.
     """
     found = dict.fromkeys(filter(None, _used(config, models)))
     return [plugin.to_json() for plugin in found]

@@ -26,27 +26,12 @@ def weighted_rows(
 ) -> tuple[TableT, Array, Array | None]:
     """Return the rows whose weight is not 0, their positions in the input, and their weights.
 
-    Parameters
-    ----------
-    row_ids : array of int, shape (n_rows,)
-        Position of each row in the input, for messages.
-    n_read : int
-        Number of rows of the input.
-    files : InputFiles, optional
-        The files of the table, for messages.
+    The weights are float64, on the host; None without ``source.weight``. `row_ids`, int, shape (n_rows,), has the
+    position of each row in the input, which has `n_read` rows; it is for messages, and so are `files`, the files of the
+    table.
 
-    Returns
-    -------
-    row_ids : array of int, shape (n,)
-    weights : array of float64, shape (n,), or None
-        On the host; None without ``source.weight``.
-
-    Raises
-    ------
-    SchemaError
-        If the column is not numeric, or has missing or negative values.
-    DataError
-        If all weights are 0.
+    Raise SchemaError if the column is not numeric or has missing or negative values, and DataError if all weights are
+    0.
     """
     name = config.source.weight
     if name is None:

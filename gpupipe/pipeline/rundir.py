@@ -78,12 +78,8 @@ def write_run_file(folder: Path) -> None:
 def find_foreign(folder: Path) -> tuple[str, str]:
     """Return why a directory contains, or may contain, files that no run wrote, and what to do; ("", "") if not.
 
-    The directory is opened once, so that all checks see the same directory even if its name changes meanwhile.
-
-    Raises
-    ------
-    OSError
-        If it does not exist, or cannot be read.
+    The directory is opened once, so that all checks see the same directory even if its name changes meanwhile. Raise
+    OSError if it does not exist, or cannot be read.
     """
     opened = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
     try:

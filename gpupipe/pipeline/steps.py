@@ -17,18 +17,9 @@ REFIT = "refit: "
 class TrainingRound:
     """Training round: fit the features once, train candidates on the same rows, predict the same rows.
 
-    Attributes
-    ----------
-    label : str
-        Prefix of its stage names.
-    rows : {"train", "fit", "all"}
-        Rows to train on: the training rows, the training rows without validation rows, or all rows.
-    parts : tuple of {"validation", "test"}
-        Rows to predict.
-    fold : int
-        Index of the fold.
-    is_refit : bool
-        True if only the best candidate is trained.
+    `label` is the prefix of its stage names. `rows` are those to train on: ``"train"``, the training rows, ``"fit"``,
+    the training rows without validation rows, or ``"all"``. The `parts` to predict are any of ``"validation"`` and
+    ``"test"``. If `is_refit`, only the best candidate is trained.
     """
 
     label: str = ""
@@ -58,14 +49,9 @@ SelectionStep = TrainingRound | Evaluation | LatencyMeasurement
 def training_steps(n_folds: int, has_validation: bool, has_latency_limit: bool = False) -> tuple[SelectionStep, ...]:
     """Return the steps between split and explanation.
 
-    Parameters
-    ----------
-    n_folds : int
-        1 without cross-validation.
-    has_validation : bool
-        See `needs_validation`; ignored under cross-validation.
-    has_latency_limit : bool
-        True with ``evaluate.max_latency``. The model trained again is measured too: it is the exported one.
+    `n_folds` is 1 without cross-validation. For `has_validation`, which is ignored under cross-validation, see
+    `needs_validation`. `has_latency_limit` is true with ``evaluate.max_latency``. The model trained again is measured
+    too: it is the exported one.
     """
     measured = (LatencyMeasurement(),) if has_latency_limit else ()
     measured_again = (LatencyMeasurement(REFIT),) if has_latency_limit else ()

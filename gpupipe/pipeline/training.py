@@ -34,12 +34,8 @@ if TYPE_CHECKING:
 class TrainedModel:
     """Trained model with the features that it was trained on.
 
-    Attributes
-    ----------
-    seconds : float
-        Wall time of the training alone, in seconds.
-    search : SearchRecord, optional
-        The models that an ensemble or the tuning of a candidate has tried.
+    `seconds` is the wall time of the training alone. `search` has the models that an ensemble or the tuning of a
+    candidate has tried.
     """
 
     entry: ModelEntry
@@ -73,8 +69,6 @@ class TrainingSet:
         Values of the columns of ``split.group`` and ``split.time``.
     weights : array of float64, shape (n_rows,), optional
         The weight of each row (``source.weight``); None if all rows weigh 1.
-    features, matrices : dict
-        View to its fitted features, and to the matrix of these rows.
     """
 
     n_rows: int

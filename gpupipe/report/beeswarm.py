@@ -30,16 +30,8 @@ def strip_svg(
 ) -> str:
     """Return the strip of a column as SVG with a description for screen readers; its classes are in style.css.
 
-    Parameters
-    ----------
-    contributions : array of float64, shape (n,)
-        Of all explained rows.
-    limits : tuple of float
-        Contributions at the left and the right end.
-    ticks : sequence of float
-        Positions of grid lines.
-    rows : array of int64, shape (n_shown,)
-        Rows to draw.
+    `contributions`, float64, shape (n,), are those of all explained rows. `limits` are contributions at the left and
+    the right end, and `ticks` positions of grid lines. `rows`, int64, shape (n_shown,), are the rows to draw.
     """
     import numpy as np
 
@@ -68,10 +60,7 @@ def strip_svg(
 def swarm_offsets(scaled: HostArray) -> HostArray:
     """Return the distance of each dot from the middle line, so that dots in the same cell do not cover each other.
 
-    Parameters
-    ----------
-    scaled : array of int64, shape (n,)
-        Positions along the strip.
+    `scaled`, int64, shape (n,), has positions along the strip.
 
     Examples
     --------

@@ -27,13 +27,7 @@ MOST_DOTS = 6_000  # of all strips: about 15 bytes each
 
 @dataclass(frozen=True)
 class BarRow:
-    """A row of a table of contributions.
-
-    Attributes
-    ----------
-    strip : Markup, optional
-    importance : ImportanceRow, optional
-    """
+    """A row of a table of contributions."""
 
     bar: ContributionBar
     strip: Markup | None = None
@@ -44,18 +38,9 @@ class BarRow:
 class ContributionTable:
     """A table of contributions to one margin, or to all.
 
-    Attributes
-    ----------
-    title : str
-        The class; "" for a table about all margins.
-    others : sequence of BarRow
-        Columns with smaller contributions, folded.
-    n_unlisted : int
-        Number of columns that are in neither.
-    scale : float
-        The largest bar.
-    ticks : sequence of (float, str)
-        Position in percent and label of each tick of the strips; none without strips.
+    `title` is the class; "" for a table about all margins. `others` are columns with smaller contributions, folded, and
+    `n_unlisted` is the number of columns that are in neither. `scale` is the largest bar. `ticks` are the position in
+    percent and the label of each tick of the strips; none without strips.
     """
 
     title: str
@@ -70,19 +55,9 @@ class ContributionTable:
 class ContributionSection:
     """The section of one target.
 
-    Attributes
-    ----------
-    table : ContributionTable
-        Over all margins.
-    classes : sequence of ContributionTable
-        Those of the most frequent classes.
-    stems : sequence of str
-        Stems of the plots of the section.
-    figures : sequence of (str, Markup)
-        Caption and SVG of each plot.
-    examples : sequence of (ExampleRow, list of str)
-    importances : bool
-        Whether the table has permutation importances.
+    `table` is over all margins, and `classes` are those of the most frequent classes. `stems` are those of the plots of
+    the section, and `figures` have the caption and SVG of each plot. `importances` is true if the table has permutation
+    importances.
     """
 
     found: TargetContributions

@@ -16,13 +16,11 @@ class GainRow:
     n_rows : int
         Rows with the highest probabilities.
     fraction : float
-        Of all rows.
+        `n_rows` as a fraction of all rows.
     hits : int
         Rows of the positive class among them.
-    precision : float
-        Hits as a fraction of `n_rows`.
-    recall : float
-        Hits as a fraction of all rows of the positive class.
+    precision, recall : float
+        Hits as a fraction of `n_rows`, and of all rows of the positive class.
     lift : float
         Precision divided by the fraction of the positive class in all rows.
     """

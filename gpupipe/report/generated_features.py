@@ -14,14 +14,8 @@ SELECTION = "(all)"  # the state of the selection; each other state belongs to o
 class GeneratedFeature:
     """One kept feature.
 
-    Attributes
-    ----------
-    family : str
-        ``"arithmetic"``, ``"crosses"`` or ``"groups"``.
-    inputs : tuple of str
-        The columns that it combines.
-    gain : float, optional
-        Share of the squared residual that it explains out of fold, more than its inputs do.
+    `family` is ``"arithmetic"``, ``"crosses"`` or ``"groups"``, and `inputs` are the columns that it combines. `gain`
+    is the share of the squared residual that it explains out of fold, more than its inputs do.
     """
 
     name: str

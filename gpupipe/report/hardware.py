@@ -20,13 +20,7 @@ MOST_GPUS = 4
 
 @dataclass(frozen=True)
 class SparklineRow:
-    """Sparkline of one hardware counter.
-
-    Attributes
-    ----------
-    mean, largest : str
-        With the unit.
-    """
+    """Sparkline of one hardware counter; `mean` and `largest` have the unit."""
 
     title: str
     svg: Markup
@@ -37,10 +31,7 @@ class SparklineRow:
 def sparkline_rows(data: ReportData, total_seconds: float) -> list[SparklineRow]:
     """Return the sparklines of the main counters; none if the run was too short for `FEWEST` values.
 
-    Parameters
-    ----------
-    total_seconds : float
-        Length of the axis of time.
+    `total_seconds` is the length of the axis of time.
     """
     from markupsafe import Markup
 

@@ -11,18 +11,10 @@ from gpupipe.report.text import number, percent
 class IntervalCoverage:
     """Coverage of the intervals or sets of held-out rows.
 
-    Attributes
-    ----------
-    level : float
-        The expected coverage.
-    coverage : float
-        Fraction of the rows whose truth is in the interval or set.
-    n_rows : int
-        Number of rows. Under cross-validation by time, those of the first fold have no interval and are not counted.
-    mean_width : float, optional
-        Regression: mean width, in units of the target.
-    mean_size : float, optional
-        Classification: mean number of classes in a set.
+    `level` is the expected coverage, and `coverage` the fraction of the `n_rows` rows whose truth is in the interval or
+    set. Under cross-validation by time, the rows of the first fold have no interval and are not counted. For
+    regression, `mean_width` is in units of the target; for classification, `mean_size` is the mean number of classes in
+    a set.
     """
 
     level: float

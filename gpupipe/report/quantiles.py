@@ -12,14 +12,8 @@ from gpupipe.report.text import percent
 class QuantileRow:
     """One predicted quantile.
 
-    Attributes
-    ----------
-    level : float
-        In (0, 1).
-    share : float
-        Fraction of the rows whose true value is at most the quantile.
-    loss, constant_loss : float
-        Mean pinball loss, and that of the best constant.
+    `level` is in (0, 1). `share` is the fraction of the rows whose true value is at most the quantile. `loss` and
+    `constant_loss` are the mean pinball loss, and that of the best constant.
     """
 
     level: float

@@ -12,12 +12,7 @@ from gpupipe.report.text import number
 class NdcgRow:
     """NDCG of the first rows of each group.
 
-    Attributes
-    ----------
-    cutoff : int
-        Number of rows.
-    ndcg, random_ndcg : float
-        Of the predicted order, and of a random one.
+    `cutoff` is their number. `ndcg` and `random_ndcg` are those of the predicted order, and of a random one.
     """
 
     cutoff: int

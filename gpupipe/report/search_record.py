@@ -53,7 +53,6 @@ class SearchRecord:
 
     Attributes
     ----------
-    kind : {"ensemble", "tuning"}
     metric : str
         Name of the metric of all scores.
     score : float, optional

@@ -75,16 +75,9 @@ class RowQueue(Generic[Result]):
 class Coalescer:
     """Queue of encoded rows.
 
-    Parameters
-    ----------
-    predict : callable
-        Returns the output columns of encoded rows.
-    max_rows : int
-        Maximum number of rows of a call, unless a single request has more.
-    wait_seconds : float
-        Time that the first request of a batch waits for others; 0: until the next turn of the event loop.
-    on_batch : callable
-        Called with the number of rows of each batch.
+    `predict` returns the output columns of encoded rows; a call has at most `max_rows` rows, unless a single request
+    has more. `wait_seconds` is the time that the first request of a batch waits for others; 0: until the next turn of
+    the event loop. `on_batch` is called with the number of rows of each batch.
     """
 
     def __init__(

@@ -30,12 +30,7 @@ log = logging.getLogger("gpupipe.serve")
 class DriftRecorder:
     """Counter of the rows that a model predicts in this worker.
 
-    Parameters
-    ----------
-    version : str
-        Version of the model, hexadecimal.
-    max_rows : int
-        The largest number of rows of the window.
+    `version` is that of the model, hexadecimal. `max_rows` is the largest number of rows of the window.
     """
 
     def __init__(self, reference: ServedReference, window: DriftWindow, version: str, max_rows: int) -> None:
@@ -51,12 +46,7 @@ class DriftRecorder:
     def add(self, cells: RowCells, rows: Sequence[Row], outputs: Sequence[list[Any]]) -> None:
         """Add predicted rows; they are counted later.
 
-        Parameters
-        ----------
-        rows : sequence of mapping
-            The raw values.
-        outputs : sequence of list
-            The values of each output.
+        `rows` have the raw values, and `outputs` the values of each output.
         """
         # Bytes and flat lists: the garbage collector scans each container that outlives its request several times.
         self._records.append(cells.records.tobytes())

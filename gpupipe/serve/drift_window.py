@@ -30,12 +30,7 @@ def window_bytes(n_workers: int) -> int:
 class DriftWindow:
     """The counts of all workers.
 
-    Parameters
-    ----------
-    memory : memoryview
-        `window_bytes` bytes, initially 0.
-    n_workers, worker : int
-        Number of workers, and the position of this one.
+    `memory` has `window_bytes` bytes, initially 0. `worker` is the position of this worker.
     """
 
     def __init__(self, memory: memoryview, n_workers: int, worker: int) -> None:
@@ -48,10 +43,7 @@ class DriftWindow:
     def open(self, model: int) -> None:
         """Set the model that this worker counts for; counts of another one are dropped.
 
-        Parameters
-        ----------
-        model : int
-            Identifies the model and the order of its cells; not 0.
+        `model` identifies the model and the order of its cells; not 0.
         """
         own = self._own
         if own[_MODEL] != model:
@@ -62,11 +54,7 @@ class DriftWindow:
     def add(self, model: int, n_rows: int, cells: Array, max_rows: int) -> None:
         """Add counted rows of this worker; those of a model that it no longer counts for are dropped.
 
-        Parameters
-        ----------
-        cells : array of int64, shape (n_cells,)
-        max_rows : int
-            The largest number of rows of the window.
+        `cells` is int64, shape (n_cells,). `max_rows` is the largest number of rows of the window.
         """
         own, turn = self._own, int(self._turn[0])
         if own[_MODEL] != model:

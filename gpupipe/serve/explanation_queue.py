@@ -29,11 +29,6 @@ class ExplanationQueue:
 
     Rows of several requests are explained together, and those of a request by slices of `MAX_ROWS`, between which other
     requests have their turn.
-
-    Parameters
-    ----------
-    explain : callable
-        Returns the explanation of encoded rows.
     """
 
     def __init__(self, explain: Callable[[RowCells], Explanation]) -> None:
@@ -46,11 +41,8 @@ class ExplanationQueue:
     async def explain(self, cells: RowCells, deadline: float) -> Explanation:
         """Return the explanation of at least one row.
 
-        Raises
-        ------
-        RequestProblem
-            If `deadline` (`time.perf_counter`) passes before all rows are explained (status 503), or the model cannot
-            be explained (422).
+        Raise RequestProblem if `deadline` (`time.perf_counter`) passes before all rows are explained (status 503), or
+        the model cannot be explained (422).
         """
         starts = range(0, cells.n_rows, MAX_ROWS)
         return join_explanations([await self._submit(cells[start : start + MAX_ROWS], deadline) for start in starts])

@@ -24,14 +24,8 @@ PARAMETER = "explain"
 class ExplainedOutput(NamedTuple):
     """An output whose margin is explained.
 
-    Attributes
-    ----------
-    name : str
-        Name of the explanation among the outputs.
-    goal : Goal
-        That of its target.
-    prediction : int
-        Position of the predicted class among the outputs of the model, -1 if the output is a number.
+    `name` is that of the explanation among the outputs, and `goal` that of its target. `prediction` is the position of
+    the predicted class among the outputs of the model; -1 if the output is a number.
     """
 
     name: str
@@ -47,10 +41,8 @@ def has_parameter(query: bytes) -> bool:
 def read_parameter(query: bytes, model: ServedModel, settings: ServeSettings) -> int:
     """Return the number of columns to show of each row.
 
-    Raises
-    ------
-    RequestProblem
-        If it is not an integer from 1 to the number of input columns, or the model or the server explains nothing.
+    Raise RequestProblem if it is not an integer from 1 to the number of input columns, or the model or the server
+    explains nothing.
     """
     require_explainable(model, settings)
     given = parse_qs(query.decode("latin-1"), keep_blank_values=True)[PARAMETER]
@@ -96,21 +88,10 @@ def explanation_columns(
 ) -> dict[str, list[dict[str, Any]]]:
     """Return the explanations of rows as further outputs, by name.
 
-    Parameters
-    ----------
-    rows : sequence of mapping
-        As they were sent.
-    columns : Columns
-        The outputs of the rows.
-    n_columns : int
-        Number of columns to show of each row.
-
-    Returns
-    -------
-    dict of str to list of dict
-        ``columns`` has the strongest ones, each with its contribution and the value that was sent, if it was. The
-        base, these contributions and ``others`` sum to the margin. ``label`` is the class that a margin belongs to: the
-        predicted one of several, the second one of two.
+    `rows` are as they were sent, and `columns` are their outputs. In an explanation, ``columns`` has the `n_columns`
+    strongest ones, each with its contribution and the value that was sent, if it was. The base, these contributions and
+    ``others`` sum to the margin. ``label`` is the class that a margin belongs to: the predicted one of several, the
+    second one of two.
     """
     values = found.values.reshape(len(found), len(found.columns), -1)
     base = np.reshape(found.base, -1)

@@ -16,11 +16,7 @@ FOLDER = Path(__file__).parent / "page_files"
 class StartPage:
     """The page and its headers.
 
-    Attributes
-    ----------
-    content : bytes
-    headers : mapping of str to str
-        Its content security policy allows the style and the script of the page by their hashes, and nothing else.
+    The content security policy allows the style and the script of the page by their hashes, and nothing else.
     """
 
     content: bytes

@@ -20,14 +20,9 @@ log = logging.getLogger("gpupipe.serve")
 
 
 class ModelWatch:
-    """Watches the path of the model.
+    """Watch on the path of the model.
 
-    Parameters
-    ----------
-    current : callable
-        Returns the model in use.
-    install : callable
-        Replaces it.
+    `current` returns the model in use, and `install` replaces it.
     """
 
     def __init__(

@@ -33,12 +33,7 @@ OutputType = Literal["text", "boolean", "integer", "number"]
 class Output:
     """An output of a model, as a column of ``gpupipe predict``.
 
-    Attributes
-    ----------
-    labels : tuple
-        The classes, of a predicted class.
-    target : str
-        The target, if there are several.
+    `labels` are the classes, of a predicted class. `target` is set if there are several targets.
     """
 
     name: str
@@ -51,18 +46,9 @@ class Output:
 class ServedModel:
     """A model that answers requests.
 
-    Attributes
-    ----------
-    name : str
-        Name in the Open Inference Protocol.
-    training : dict
-        Summary of each input column over the training rows, if the model has one.
-    reference : ServedReference, optional
-        What predicted rows are compared with, if the model has it.
-    identity : tuple, optional
-        From `identify`.
-    loaded_at : float
-        Seconds since 1970-01-01.
+    `name` is that in the Open Inference Protocol. `training` has a summary of each input column over the training rows,
+    and `reference` is what predicted rows are compared with, if the model has them. `identity` is from `identify`.
+    `loaded_at` is in seconds since 1970-01-01.
     """
 
     scorer: Scorer
@@ -79,16 +65,9 @@ class ServedModel:
     ) -> ServedModel:
         """Load, check and warm up a model.
 
-        Parameters
-        ----------
-        path : str or Path
-            A run directory, a model directory, or a symbolic link to one.
-        name : str, optional
-            Default: the name of its run.
-        allow_code : bool
-            Whether the Python code in the model may run.
-        prepare_explanations : bool
-            Whether the first explanation should take no longer than later ones.
+        `path` is a run directory, a model directory, or a symbolic link to one. `name` defaults to that of its run. If
+        `allow_code`, the Python code in the model may run. If `prepare_explanations`, the first explanation should take
+        no longer than later ones.
 
         Raises
         ------

@@ -26,13 +26,7 @@ from gpupipe.typing import Array
 class ServedReference:
     """Cells of a model's training rows, and what counts the rows of a server in them.
 
-    Attributes
-    ----------
-    weights : mapping of str to float, optional
-        As in `gpupipe.drift.verdict.compare_columns`.
-    has_importances : bool
-        As in `DriftReport`.
-    notes : tuple of str
+    `weights` are as in `gpupipe.drift.verdict.compare_columns`, and `has_importances` as in `DriftReport`.
     """
 
     counter: RowCellCounter
@@ -44,15 +38,7 @@ class ServedReference:
     def load(reader: ArtifactReader, scorer: Scorer, outputs: Sequence[str]) -> ServedReference | None:
         """Return the reference of a model directory; None if the model has none.
 
-        Parameters
-        ----------
-        outputs : sequence of str
-            Names of the outputs.
-
-        Raises
-        ------
-        ArtifactError
-            If it is corrupt.
+        `outputs` has the names of the outputs. Raise ArtifactError if the reference is corrupt.
         """
         with refuse_failures("cannot read the reference of the training rows", str(reader.folder)):
             reference = read_reference(reader)
@@ -74,9 +60,7 @@ class ServedReference:
     def report_steps(self, n_rows: int, cells: Array) -> Generator[None, None, DriftReport]:
         """Return the report on counted rows, after short steps: the verdict of `gpupipe.Model.drift` on these rows.
 
-        Parameters
-        ----------
-        cells : array of int64, shape (counter.n_cells,)
+        `cells` is int64, shape (counter.n_cells,).
         """
         of_columns, of_scores = self.counter.by_column(cells)
         columns = yield from comparison_steps(self.counter.columns, of_columns, self.weights)

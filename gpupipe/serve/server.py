@@ -27,17 +27,8 @@ def require_packages() -> None:
 def serve_model(settings: ServeSettings, announce: Callable[[str], None]) -> int:
     """Serve a model until a signal; return the number of the signal.
 
-    Parameters
-    ----------
-    announce : callable
-        Called with the URL when the server accepts requests.
-
-    Raises
-    ------
-    ArtifactError
-        If the model cannot be loaded.
-    ConfigError
-        If the address cannot be used, or packages are missing.
+    `announce` is called with the URL when the server accepts requests. Raise ArtifactError if the model cannot be
+    loaded, and ConfigError if the address cannot be used, or packages are missing.
     """
     require_packages()
     if settings.workers > 1 and os.name != "posix":
@@ -62,13 +53,7 @@ def serve_model(settings: ServeSettings, announce: Callable[[str], None]) -> int
 
 
 def bind(settings: ServeSettings) -> socket.socket:
-    """Return a listening socket.
-
-    Raises
-    ------
-    ConfigError
-        If the address is unknown, in use, or not allowed.
-    """
+    """Return a listening socket. Raise ConfigError if the address is unknown, in use, or not allowed."""
     where = f"--host {settings.host} --port {settings.port}"
     try:
         family, kind, protocol, _, address = socket.getaddrinfo(

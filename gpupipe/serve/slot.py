@@ -40,12 +40,8 @@ class ModelSlot:
     async def predict(self, rows: Sequence[Row], deadline: float, max_rows: int) -> tuple[Columns, dict[str, int], int]:
         """Return output columns of rows, the unseen levels by column, and the number of rule warnings.
 
-        Rows are encoded and predicted in slices of `max_rows`, between which other requests have their turn.
-
-        Raises
-        ------
-        RequestProblem
-            If cells are wrong (status 422), or the deadline has passed (503).
+        Rows are encoded and predicted in slices of `max_rows`, between which other requests have their turn. Raise
+        RequestProblem if cells are wrong (status 422), or the deadline has passed (503).
         """
         scorer, queue = self.model.scorer, self.queue
         n_rows = len(rows)
@@ -96,10 +92,7 @@ class ModelSlot:
     ) -> dict[str, list[dict[str, Any]]]:
         """Return the explanations of predicted rows as further outputs; see `explanation_columns`.
 
-        Raises
-        ------
-        RequestProblem
-            If the model cannot be explained (status 422), or the deadline has passed (503).
+        Raise RequestProblem if the model cannot be explained (status 422), or the deadline has passed (503).
         """
         if not rows:
             return {output.name: [] for output in explained_outputs(self.model)}

@@ -32,13 +32,7 @@ log = logging.getLogger("gpupipe.serve")
 
 @dataclass(eq=False)
 class Worker:
-    """A worker process and the connection to it.
-
-    Attributes
-    ----------
-    position : int
-        Its slot in the metrics.
-    """
+    """A worker process and the connection to it; `position` is its slot in the metrics."""
 
     position: int
     process: subprocess.Popen[bytes]
@@ -49,14 +43,9 @@ class Worker:
 
 
 class Supervisor:
-    """Starts the workers, restarts those that end, and forwards signals.
+    """Supervisor of the workers: starts them, restarts those that end, and forwards signals.
 
-    Parameters
-    ----------
-    listener : socket
-        Bound and listening.
-    on_ready : callable
-        Called once, when all workers accept requests.
+    `listener` is bound and listening. `on_ready` is called once, when all workers accept requests.
     """
 
     def __init__(self, settings: ServeSettings, listener: socket.socket, on_ready: Callable[[], None]) -> None:

@@ -46,14 +46,8 @@ def run_worker(
 ) -> int:
     """Serve until a signal, or until the connection to the parent process closes; return the number of the signal.
 
-    Parameters
-    ----------
-    listener : socket
-        Bound and listening.
-    on_ready : callable
-        Called when requests are accepted.
-    parent : socket, optional
-        Connection to the supervisor.
+    `listener` is bound and listening. `on_ready` is called when requests are accepted. `parent` is the connection to
+    the supervisor.
     """
     with asyncio.Runner(loop_factory=_loop_factory()) as runner:
         return runner.run(_serve(model, settings, listener, metrics, on_ready, parent))

@@ -36,13 +36,8 @@ SMALLEST_P = 0.0001
 class DrawnColumn:
     """Column or score with its charts.
 
-    Attributes
-    ----------
-    cells : DrawnCells, optional
-    histogram, psi : str
-        SVG; ``""`` without numbers or with fewer than two periods.
-    rank : int
-        Of its importance, from 1; 0 of a score, or if the run measured none.
+    `histogram` and `psi` are SVG; ``""`` without numbers or with fewer than two periods. `rank` is that of the
+    importance, from 1; 0 for a score, or if the run measured none.
     """
 
     drift: ColumnDrift
@@ -56,11 +51,7 @@ class DrawnColumn:
 class PeriodStrip:
     """Line of the overview over time: severities of all columns together, a score or a column.
 
-    Attributes
-    ----------
-    name, role : str
-        The role is ``"verdict"``, ``"score"`` or ``"column"``.
-    since : str, optional
+    `role` is ``"verdict"``, ``"score"`` or ``"column"``.
     """
 
     name: str
@@ -73,12 +64,7 @@ class PeriodStrip:
 class MetricInterval:
     """Metric with its interval, placed on a separate axis.
 
-    Attributes
-    ----------
-    recorded, value, low, high : float
-        Positions in percent of the axis.
-    is_loss : bool
-        True if lower values are better.
+    `recorded`, `value`, `low` and `high` are positions in percent of the axis. If `is_loss`, lower values are better.
     """
 
     metric: MetricDrift
@@ -96,12 +82,7 @@ def monitor_page(report: DriftReport, data: str, compared: datetime) -> str:
     It needs no other file, no script and no network. Every value is escaped. Its size is bounded: 60 columns are drawn,
     20 are in the overview over time, and 2,000 in the table of all columns.
 
-    Parameters
-    ----------
-    data : str
-        Name of the compared table, or ``""``.
-    compared : datetime
-        With a time zone.
+    `data` is the name of the compared table, or ``""``; `compared` has a time zone.
     """
     from markupsafe import Markup
 

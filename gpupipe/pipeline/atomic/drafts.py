@@ -25,10 +25,7 @@ STALE_SECONDS = 7 * DAY_SECONDS  # age from which a path without a known owner c
 def make_draft(prefix: Path) -> tuple[Path, int]:
     """Create and lock a draft named `prefix` plus 16 hexadecimal digits; return its path and lock descriptor.
 
-    Raises
-    ------
-    OSError
-        If it cannot be created.
+    Raise OSError if it cannot be created.
     """
     while True:
         path = Path(f"{prefix}{secrets.token_hex(8)}")

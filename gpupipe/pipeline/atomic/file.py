@@ -27,12 +27,8 @@ def draft_name(path: Path) -> Path:
 def replace_file(path: Path) -> Iterator[Path]:
     """Yield a draft path to write to; it replaces `path` if the block succeeds, and is removed if it fails.
 
-    If `path` is a symbolic link, its target is replaced. Permissions of an existing file are kept.
-
-    Raises
-    ------
-    LimitError
-        If the disk is full.
+    If `path` is a symbolic link, its target is replaced. Permissions of an existing file are kept. Raise LimitError if
+    the disk is full.
     """
     target = Path(os.path.realpath(path))
     draft = draft_name(target)
@@ -56,12 +52,8 @@ def write_text(path: Path, text: str) -> None:
 def require_writable_file(path: Path) -> None:
     """Check that `path` can be written or replaced; called before any work.
 
-    Raises
-    ------
-    ConfigError
-        If its folder is missing or not writable, or `path` is a folder, a device or a pipe.
-    LimitError
-        If not even an empty file fits on the disk.
+    Raise ConfigError if its folder is missing or not writable, or `path` is a folder, a device or a pipe; and
+    LimitError if not even an empty file fits on the disk.
     """
     target = Path(os.path.realpath(path))
     try:

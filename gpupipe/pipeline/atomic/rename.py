@@ -16,15 +16,8 @@ UNKNOWN = (errno.EINVAL, errno.ENOSYS, errno.ENOTSUP, errno.EPERM)  # not suppor
 def exchange(one: Path, other: Path) -> bool:
     """Exchange the names of two directories atomically.
 
-    Returns
-    -------
-    bool
-        False if the system or the file system does not support it; nothing has changed then.
-
-    Raises
-    ------
-    OSError
-        If one of them does not exist, or may not be renamed.
+    Return False if the system or the file system does not support it; nothing has changed then. Raise OSError if one of
+    them does not exist, or may not be renamed.
     """
     library = ctypes.CDLL(None, use_errno=True)
     names = os.fsencode(one), os.fsencode(other)

@@ -26,18 +26,9 @@ TRAINING, FOLDS, PREDICTIONS = "training.npz", "folds.npz", "predictions.npz"
 class ModelCheckpoint:
     """A trained model and its predictions for rows that it was not trained on.
 
-    Attributes
-    ----------
-    model : FittedModel
-        The model in its portable form.
-    predictions : mapping of str to Prediction
-        Predictions by name of the row subset.
-    seconds : float
-        Wall time of the training in the interrupted run.
-    search : SearchRecord, optional
-        The models that an ensemble or the tuning of the candidate tried.
-    tuned : mapping of str to JSON value, optional
-        Stated parameters of a tuned entry.
+    `model` is in its portable form, and `predictions` are by name of the row subset. `seconds` is the wall time of the
+    training in the interrupted run. `search` has the models that an ensemble or the tuning of the candidate tried, and
+    `tuned` the stated parameters of a tuned entry.
     """
 
     model: FittedModel

@@ -29,12 +29,7 @@ WORTH_SECONDS = 2.0  # of training: writing a model takes 0.05 s, and reading it
 class FoldCheckpoints:
     """Checkpoints of the models of one ensemble, see `gpupipe.pipeline.ensemble.entry_training.FoldModelStore`.
 
-    Attributes
-    ----------
-    checkpoints : TrainingCheckpoints
-        Those of the training rows.
-    entry : ModelEntry
-        The ensemble.
+    `checkpoints` are those of the training rows.
     """
 
     checkpoints: TrainingCheckpoints

@@ -44,12 +44,8 @@ WITHOUT = {
 class CheckpointKey:
     """The key of a stage's checkpoint.
 
-    Attributes
-    ----------
-    stage : str
-        Name of the stage, such as "fold 2 of 5: train xgboost".
-    parts : mapping of str to str
-        Hash by name of each dependency.
+    `stage` is the name of the stage, such as "fold 2 of 5: train xgboost"; `parts` has the hash of each dependency, by
+    name.
     """
 
     stage: str = ""

@@ -41,14 +41,8 @@ ON_THE_HOST = EstimatorRefusal("the model was loaded from a checkpoint, in its p
 class RunCheckpoints:
     """Checkpoints of one run.
 
-    Attributes
-    ----------
-    key : CheckpointKey
-        Key of the run's table and target.
-    waiting : list of callable
-        Functions that each save an unsaved result.
-    waiting_seconds : float
-        Time spent to compute the unsaved results.
+    `key` is that of the run's table and target. `waiting` has functions that each save an unsaved result, and
+    `waiting_seconds` is the time spent to compute these results.
     """
 
     store: CheckpointStore = field(default_factory=CheckpointStore)
@@ -103,14 +97,8 @@ NO_CHECKPOINTS = RunCheckpoints()
 class TrainingCheckpoints:
     """Checkpoints for one set of training rows: features, then models.
 
-    Attributes
-    ----------
-    label : str
-        Prefix of the stage names.
-    key : CheckpointKey
-        Key of the features, without the view.
-    predicted : str
-        Hash of the rows to predict.
+    `label` is the prefix of the stage names, `key` that of the features, without the view, and `predicted` the hash of
+    the rows to predict.
     """
 
     run: RunCheckpoints

@@ -43,14 +43,8 @@ Read = TypeVar("Read")
 class CheckpointStore:
     """Folder of checkpoints, shared with interrupted runs.
 
-    Attributes
-    ----------
-    folder : Path, optional
-        Created with the first checkpoint. None: nothing is saved.
-    resume : bool
-        Whether to load checkpoints of interrupted runs.
-    used : set of str
-        Keys that this run has loaded or saved.
+    The folder is created with the first checkpoint; None: nothing is saved. If `resume`, checkpoints of interrupted
+    runs are loaded. `used` has the keys that this run has loaded or saved.
     """
 
     folder: Path | None = None
@@ -91,10 +85,7 @@ class CheckpointStore:
     def save(self, key: CheckpointKey, write: Callable[[Path], None]) -> None:
         """Save a result unless it exists: `write` fills an empty directory.
 
-        Raises
-        ------
-        LimitError
-            If the disk is full.
+        Raise LimitError if the disk is full.
         """
         self.used.add(key.name)
         if self.folder is None or (self.folder / key.name).exists():

@@ -22,13 +22,7 @@ if TYPE_CHECKING:
 
 
 def is_interactive() -> bool:
-    """Return whether the process is interactive: a notebook, IPython, or Python's prompt.
-
-    Examples
-    --------
-    >>> is_interactive()
-    False
-    """
+    """Return whether the process is interactive: a notebook, IPython, or Python's prompt."""
     return hasattr(sys, "ps1") or bool(sys.flags.interactive) or in_notebook()
 
 
@@ -39,16 +33,9 @@ class Console:
     below. Elsewhere the output is plain lines without control characters: one when a stage ends, and one every 30
     seconds while it runs.
 
-    Parameters
-    ----------
-    quiet : bool
-        Print nothing; the command line prints errors.
-    as_json : bool
-        Print one JSON document on `out` at the end; stages are still shown, unless `quiet`.
-    is_full_screen : bool
-        Use the whole terminal during the run.
-    err, out : text streams, optional
-        Default: stderr, or the output of the notebook's cell; and stdout.
+    If `quiet`, nothing is printed; the command line prints errors. With `as_json`, one JSON document is printed on
+    `out` at the end; stages are still shown, unless `quiet`. With `is_full_screen`, the whole terminal is used during
+    the run. By default, `err` is stderr, or the output of the notebook's cell, and `out` is stdout.
     """
 
     def __init__(
@@ -108,12 +95,8 @@ class Console:
     def finished(self, rows: Sequence[LeaderboardRow], metrics: Mapping[str, Any], run_directory: Path | str) -> None:
         """Show the leaderboard and the run directory, and print the JSON document.
 
-        Parameters
-        ----------
-        rows : sequence of LeaderboardRow
-            The leaderboard, in the order to be shown.
-        metrics : mapping
-            Contents of metrics.json; with `as_json`, printed together with ``run_directory``.
+        `rows` are in the order to be shown. `metrics` has the contents of metrics.json, which are printed with
+        `as_json`, together with ``run_directory``.
         """
         if self._display is not None:
             self._display.stop()

@@ -50,14 +50,8 @@ def chart_lines(
 ) -> list[str]:
     """Return the last `width` values as columns of blocks, over `height` lines, the top one first.
 
-    Parameters
-    ----------
-    values : sequence of float
-        A missing value continues the one before it.
-    limit : float, optional
-        Value of a full column. Default, and if a value exceeds it: the largest value.
-    is_ascii : bool
-        Use ASCII characters.
+    A missing value continues the one before it. `limit` is the value of a full column; by default, and if a value
+    exceeds it, the largest value is.
     """
     blocks, steps = ASCII_BLOCKS if is_ascii else BLOCKS, 8
     shown: list[float] = []

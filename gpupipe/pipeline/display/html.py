@@ -21,10 +21,7 @@ FAINT = "opacity:0.65;"
 def stages_table(stages: Sequence[Stage], running: Mapping[Stage, float] | None = None) -> str:
     """Return a table with one line per stage.
 
-    Parameters
-    ----------
-    running : mapping of Stage to float, optional
-        Seconds so far of the stages that have not ended; their progress has a separate line.
+    `running` has the seconds so far of the stages that have not ended; their progress has a separate line.
     """
     found = running or {}
     lines = "".join(line for stage in stages for line in _lines(stage, found.get(stage)))

@@ -39,13 +39,8 @@ REPORT_SECONDS = 30.0  # between two lines about a running stage, without a term
 class LineDisplay:
     """Display of a line for each ended stage; on a terminal the running stages are redrawn below.
 
-    Without a terminal no control characters are written, and a long stage prints a line every `report_seconds`, so
-    that a log shows that the run is alive.
-
-    Parameters
-    ----------
-    report_seconds, sample_seconds : float
-        Seconds between two such lines, and between two readings of the progress.
+    Without a terminal no control characters are written, and a long stage prints a line every `report_seconds`, so that
+    a log shows that the run is alive. The progress is read every `sample_seconds`.
     """
 
     def __init__(

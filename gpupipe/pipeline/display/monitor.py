@@ -36,12 +36,7 @@ class MonitorDisplay(LineDisplay):
     """Display on the whole terminal, which shows the lines of `LineDisplay` on the normal screen at its end.
 
     It also ends with the first request to stop the run: the next one ends the process at once, which would leave the
-    terminal in the state of the full-screen view.
-
-    Parameters
-    ----------
-    stream : text stream
-        A terminal.
+    terminal in the state of the full-screen view. `stream` is a terminal.
     """
 
     def __init__(self, stream: TextIO) -> None:

@@ -20,20 +20,9 @@ MEMORY_SECONDS = 10.0  # time constant of the smoothed pace
 class ProgressMeter:
     """Progress of a stage with an estimate of its remaining time.
 
-    The pace is the exponentially smoothed time per unit, which follows a training that slows down or shares its
-    machine for a while.
-
-    Parameters
-    ----------
-    read : callable
-        Returns the current `ProgressReport`, or None.
-    clock : callable
-        Returns seconds.
-
-    Attributes
-    ----------
-    report : ProgressReport, optional
-        As of the latest `update`.
+    The pace is the exponentially smoothed time per unit, which follows a training that slows down or shares its machine
+    for a while. `read` returns the current progress, or None; `report` is the one of the latest `update`, or None.
+    `clock` returns seconds.
     """
 
     def __init__(self, read: ReadProgress, clock: Callable[[], float] = time.perf_counter) -> None:

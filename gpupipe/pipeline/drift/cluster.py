@@ -56,18 +56,10 @@ def detect_on_cluster(
 ) -> DriftReport:
     """Return the report on a table that the workers of a cluster count; it is that of one machine.
 
-    Parameters
-    ----------
-    model, data, by, adjust
-        As in `gpupipe.pipeline.drift.detection.detect_drift`; `data` is accessible to all workers under this path.
-    cluster : ClusterSettings
-        The workers to connect to or start.
-    device : {"auto", "cpu", "gpu"}
-        Device of the workers.
-    allow_code : bool
-        Whether custom kernels in the model may run.
-    log : callable
-        Called with each note about the workers.
+    `model`, `data`, `by` and `adjust` are as in `gpupipe.pipeline.drift.detection.detect_drift`; `data` is accessible
+    to all workers under this path. `cluster` has the workers to connect to or start, and `device` is that of the
+    workers: ``"auto"``, ``"cpu"`` or ``"gpu"``. If `allow_code`, custom kernels in the model may run. `log` is called
+    with each note about the workers.
 
     Raises
     ------

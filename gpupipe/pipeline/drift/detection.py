@@ -42,14 +42,8 @@ Adjust = Callable[[TableSource], TableSource]
 class ScannedRows:
     """Rows of a table: counts of all of them, and the predictions of some.
 
-    Attributes
-    ----------
-    sample : sequence of pyarrow.Table
-        The rows to predict, with the inputs, the targets and the time column.
-    by : PeriodColumn, optional
-    tables, as_of
-        As in `gpupipe.Model.predict`.
-    notes : tuple of str
+    `sample` has the rows to predict, with the inputs, the targets and the time column. `tables` and `as_of` are as in
+    `gpupipe.Model.predict`.
     """
 
     counts: PeriodCounts
@@ -61,13 +55,7 @@ class ScannedRows:
 
 
 def load_reference(model: Model) -> DriftReference:
-    """Return the reference of a model.
-
-    Raises
-    ------
-    ArtifactError
-        If the model has none, or it is corrupt.
-    """
+    """Return the reference of a model. Raise ArtifactError if the model has none, or it is corrupt."""
     where = str(model.folder)
     with refuse_failures("cannot read the reference of the training rows", where):
         reference = read_reference(ArtifactReader(model.folder))
@@ -89,12 +77,7 @@ def detect_drift(
 ) -> DriftReport:
     """Return the report on a table; see `gpupipe.Model.drift`.
 
-    Parameters
-    ----------
-    model, data, by, tables, as_of
-        As there.
-    adjust : callable
-        Returns the source of a path with other reader settings.
+    `adjust` returns the source of a path with other reader settings.
     """
     from gpupipe.pipeline.drift.comparison import compare
 
@@ -137,18 +120,8 @@ def scan_rows(
 class OpenedRows:
     """Table to compare, not read yet.
 
-    Attributes
-    ----------
-    names : tuple of str
-        The columns that are read.
-    label : str
-        For messages.
-    notes : callable
-        Returns notes about the chunks that were read.
-    by : (PeriodUnit, str), optional
-        Unit and column of the periods.
-    n_rows : int
-        Number of rows; 0 if unknown.
+    `names` are the columns that are read, and `label` is for messages. `notes` returns notes about the chunks that were
+    read. `by` is the unit and the column of the periods. `n_rows` is 0 if unknown.
     """
 
     chunks: Iterable[pa.Table]
@@ -177,12 +150,7 @@ def open_rows(
 ) -> OpenedRows:
     """Return the table that `data` stands for, as chunks.
 
-    Raises
-    ------
-    ConfigError
-        If `by` is invalid.
-    GpupipeError
-        As when reading the table.
+    Raise ConfigError if `by` is invalid, and GpupipeError as when reading the table.
     """
     from pathlib import Path
 

@@ -70,10 +70,7 @@ def require_few(n_periods: int, unit: PeriodUnit) -> None:
 def parse_by(by: str) -> tuple[PeriodUnit, str]:
     """Return the unit and the column of ``"day"`` or ``"day:COLUMN"``; ``""`` if no column is named.
 
-    Raises
-    ------
-    ConfigError
-        If the unit is unknown.
+    Raise ConfigError if the unit is unknown.
     """
     unit, _, name = by.partition(":")
     if unit not in UNITS:
@@ -85,21 +82,9 @@ def parse_by(by: str) -> tuple[PeriodUnit, str]:
 def choose_period_column(by: str, recorded: str, inputs: Sequence[Column], found: Sequence[str]) -> str:
     """Return the name of the time column to count by.
 
-    Parameters
-    ----------
-    by : str
-        As in `parse_by`.
-    recorded : str
-        The time column of the split of the run, or ``""``.
-    inputs : sequence of Column
-        The encoded input columns of the model.
-    found : sequence of str
-        Columns of the table.
-
-    Raises
-    ------
-    ConfigError
-        If a named column does not exist, or none can be chosen; the message lists the choices.
+    `by` is as in `parse_by`; `recorded` is the time column of the split of the run, or ``""``; `inputs` are the encoded
+    input columns of the model, and `found` the columns of the table. Raise ConfigError if a named column does not
+    exist, or none can be chosen; the message lists the choices.
     """
     unit, name = parse_by(by)
     times = [column.name for column in inputs if column.kind == "datetime" and not column.derived]

@@ -50,12 +50,7 @@ class PeriodCounts:
 def count_chunk(counter: CellCounter, table: pa.Table, by: PeriodColumn | None) -> PeriodCounts:
     """Return the counts of the rows of a chunk.
 
-    Raises
-    ------
-    SchemaError
-        As `CellCounter.count`.
-    LimitError
-        If the chunk has too many periods.
+    Raise SchemaError as `CellCounter.count`, and LimitError if the chunk has too many periods.
     """
     if by is None:
         return PeriodCounts({NO_PERIOD: CountedRows(table.num_rows, counter.count(table))})
@@ -65,13 +60,7 @@ def count_chunk(counter: CellCounter, table: pa.Table, by: PeriodColumn | None) 
 
 
 def split_periods(table: pa.Table, by: PeriodColumn) -> dict[int, pa.Table]:
-    """Return the rows of each period, by its number.
-
-    Raises
-    ------
-    LimitError
-        If there are too many periods.
-    """
+    """Return the rows of each period, by its number. Raise LimitError if there are too many periods."""
     keys = by.keys(table)
     numbers, starts = np.unique(keys, return_index=True)
     require_few(len(numbers), by.unit)

@@ -37,10 +37,7 @@ Edges = Mapping[str, Array]
 def collect_reference(job: Job, outcome: LeaderboardResult, rows: Array) -> DriftReference:
     """Return the reference of the exported model of a run.
 
-    Parameters
-    ----------
-    rows : array of bool, shape (n_rows,)
-        The rows that the exported model was trained on; they count without their weights.
+    `rows`, bool, shape (n_rows,), are those that the exported model was trained on; they count without their weights.
     """
     held_out = outcome.held_out
     predicted = prediction_table(held_out.predicted.mapped(job.backend.to_host), job.goal, held_out.decision)
@@ -92,14 +89,8 @@ def _null_count(table: EncodedTable, name: str, backend: Backend) -> int:
 def column_references(statistics: Statistics, served: Mapping[str, Column]) -> list[DriftColumn]:
     """Return the cells and counts of the encoded columns of training rows.
 
-    They are equal for every partition of the rows: quantiles are exact, and counts add up.
-
-    Parameters
-    ----------
-    statistics : Statistics
-        Of the columns and no others.
-    served : mapping of str to Column
-        Columns of the model by the input column that they are encoded from.
+    They are equal for every partition of the rows: quantiles are exact, and counts add up. `statistics` covers these
+    columns and no others; `served` has the columns of the model by the input column that they are encoded from.
     """
     schema = statistics.table.schema
     ordered = [column for column in schema if column.levels is None]

@@ -47,10 +47,6 @@ def fit_ensemble(
         Threshold and costs, for metrics of decisions; the latency limit.
     n_rounds : int
         Number of training rounds among which the time limit is divided.
-    store : FoldModelStore, optional
-        Checkpoints of the models.
-    clock : callable
-        Returns the time in seconds.
 
     Raises
     ------

@@ -47,10 +47,7 @@ class NoFoldModels:
 class Deadline:
     """Safe point of one training: ends it at a time, and all of them if the run stops.
 
-    Attributes
-    ----------
-    end : float
-        In seconds since the start of the search.
+    `end` is in seconds since the start of the search.
     """
 
     training: EntryTraining
@@ -69,16 +66,9 @@ class Deadline:
 class EntryTraining:
     """Training of the models of entries.
 
-    Attributes
-    ----------
-    time : TrainingTime
-        Gets the measured seconds.
-    cut : dict of str to None
-        Labels of models whose rounds or epochs the time limit has ended, in order.
-    n_trained : int
-        Number of models that were trained or loaded.
-    is_stopped : bool
-        Whether an error has stopped the run.
+    `time` gets the measured seconds. `cut` has the labels of models whose rounds or epochs the time limit has ended, in
+    order. `n_trained` is the number of models that were trained or loaded. `is_stopped` is true if an error has stopped
+    the run.
     """
 
     rows: EnsembleRows
@@ -100,19 +90,9 @@ class EntryTraining:
     ) -> list[FoldModel]:
         """Return the models of some folds: as many as possible are trained at the same time, or loaded.
 
-        Parameters
-        ----------
-        first : int
-            Number of the first one, for the seeds.
-        start : callable
-            Called with the position of a fold before its training; returns the time at which it must end.
-        may_be_cut : bool
-            Whether the best round before that time is a result.
-
-        Raises
-        ------
-        DeadlineReached
-            If a training has no result at its time.
+        `first` is the number of the first fold, for the seeds. `start` is called with the position of a fold before its
+        training; it returns the time at which the training must end. If `may_be_cut`, the best round before that time
+        is a result. Raise DeadlineReached if a training has no result at its time.
         """
         seeds = [self.rows.context.seed + first + i for i in range(len(folds))]
         found = [self.store.load(entry, fold, seed) for fold, seed in zip(folds, seeds, strict=True)]

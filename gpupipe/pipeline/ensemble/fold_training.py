@@ -27,12 +27,8 @@ MOST_CELLS = 50_000_000  # of a matrix of which several folds are copied at the 
 class FoldModel:
     """Model trained on one fold.
 
-    Attributes
-    ----------
-    predicted : array of float64, shape (m,) or (m, k)
-        Predictions of the held-out rows, on the host.
-    seconds : float
-        Wall time of training and predicting.
+    `predicted`, float64, shape (m,) or (m, k), has the predictions of the held-out rows, on the host. `seconds` is the
+    wall time of training and predicting.
     """
 
     model: FittedModel
@@ -44,15 +40,8 @@ class FoldModel:
 class EnsembleRows:
     """Training rows of an ensemble, and the matrices that its members read.
 
-    Attributes
-    ----------
-    X : array of float32, shape (n, d), column-major
-        The combined view, on the device of the backend.
-    y : array, shape (n,)
-        Class codes or numbers, on the host.
-    weights : array of float, shape (n,), optional
-    context : FitContext
-        Context of the ensemble.
+    `X`, float32, shape (n, d), column-major, is the combined view, on the device of the backend. `y`, shape (n,), has
+    class codes or numbers, on the host, and `weights` has shape (n,). `context` is that of the ensemble.
     """
 
     X: Array

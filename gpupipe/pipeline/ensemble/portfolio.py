@@ -92,16 +92,9 @@ _ENTRIES: tuple[tuple[str, Mapping[str, Any], float], ...] = (
 class PortfolioEntry:
     """Model of the portfolio.
 
-    Attributes
-    ----------
-    label : str
-        Unique: the name, or the name and a number.
-    params : mapping of str to JSON value
-        The stated parameters.
-    cost : float
-        Predicted seconds of training, relative to those of other entries.
-    is_out_of_bag : bool
-        Whether the model is trained once, on all rows, and its trees predict the rows that they were not grown on.
+    `label` is unique: the name, or the name and a number. `params` are the stated parameters. `cost` is the predicted
+    seconds of training, relative to those of other entries. If `is_out_of_bag`, the model is trained once, on all rows,
+    and its trees predict the rows that they were not grown on.
     """
 
     label: str
@@ -123,23 +116,10 @@ def make_portfolio(
 ) -> list[PortfolioEntry]:
     """Return the models of the portfolio that can be trained, in order.
 
-    Parameters
-    ----------
-    backend : Backend
-        On a GPU, models that train on the host only are dropped.
-    names : sequence of str, optional
-        Names of models; default: all that are installed.
-    has_weights : bool
-        Whether models must take sample weights.
-    has_groups : bool
-        Whether rows of a group must stay together.
-    n_classes : int
-        For the predicted costs; 0 for regression.
-
-    Raises
-    ------
-    ConfigError
-        If a named model is not installed, or no model remains.
+    On a GPU, models that train on the host only are dropped. `names` are those of models; default: all that are
+    installed. If `has_weights`, models must take sample weights; if `has_groups`, rows of a group must stay together.
+    `n_classes` is for the predicted costs; 0 for regression. Raise ConfigError if a named model is not installed, or no
+    model remains.
     """
     for name in names or ():
         if not _is_installed(name):

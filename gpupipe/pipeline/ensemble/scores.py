@@ -19,14 +19,8 @@ ROW_CALLS = 25
 class HeldOutScore:
     """The metric that ranks candidates, computed on the host.
 
-    Attributes
-    ----------
-    backend : Backend
-        Backend of the host.
-    threshold : float
-        binary: for metrics of decisions.
-    costs : Costs, optional
-        For the metric ``cost``.
+    `backend` is that of the host. `threshold` is for metrics of decisions (binary), and `costs` for the metric
+    ``cost``.
     """
 
     metric: str

@@ -15,14 +15,8 @@ EXPORT_SHARE = 0.06
 class TrainingTime:
     """Elapsed and remaining time of the training of an ensemble.
 
-    The cost of a fold is predicted from the folds that were measured: those of the same model, else all.
-
-    Parameters
-    ----------
-    limit : float, optional
-        Seconds; None: no limit.
-    clock : callable
-        Returns the time in seconds.
+    The cost of a fold is predicted from the folds that were measured: those of the same model, else all. `limit` is in
+    seconds, as the time that `clock` returns; None: no limit.
     """
 
     def __init__(self, limit: float | None, clock: Callable[[], float]) -> None:

@@ -35,12 +35,7 @@ LEAST_MEMORY = 512 * MIB
 class EnsembleTraining:
     """Training of an ensemble.
 
-    Attributes
-    ----------
-    portfolio : sequence of PortfolioEntry
-        In order.
-    max_latency : float, optional
-        Limit on the seconds of one prediction.
+    `portfolio` is in order. `max_latency` limits the seconds of one prediction.
     """
 
     model: Best
@@ -59,10 +54,7 @@ class EnsembleTraining:
     def train(self) -> tuple[FittedEnsemble, SearchRecord]:
         """Train the models of the portfolio, choose the members, and return the ensemble with its record.
 
-        Raises
-        ------
-        GpupipeError
-            The error of the first model, if none could be trained.
+        Raise the GpupipeError of the first model, if none could be trained.
         """
         context, search = self.rows.context, self._search
         with context.resources.show_progress(search.progress):

@@ -16,12 +16,8 @@ ROUNDS = 40
 class SelectedWeights:
     """Weights of an ensemble.
 
-    Attributes
-    ----------
-    weights : tuple of float
-        One per candidate, summing to 1; 0 for candidates that are not members.
-    score : float
-        The score of the weighted mean of the predictions.
+    There is one weight per candidate, and they sum to 1; it is 0 for candidates that are not members. `score` is that
+    of the weighted mean of the predictions.
     """
 
     weights: tuple[float, ...]

@@ -30,12 +30,8 @@ BLOCK_BYTES = 1 << 26  # of contributions to matrix columns at once
 class ModelExplainer:
     """Explanations of a fitted model. Its methods are thread-safe.
 
-    Parameters
-    ----------
-    estimator : FittedModel
-        On the host.
-    background : callable
-        Returns rows of the matrix that stand for the training rows: float32, shape (n, d).
+    The `estimator` is on the host. `background` returns rows of the matrix that stand for the training rows: float32,
+    shape (n, d).
 
     Raises
     ------
@@ -76,10 +72,7 @@ class ModelExplainer:
     def explain(self, X: HostArray, *, interactions: bool = False) -> Explanation:
         """Return the explanation of rows on the host, float32, shape (n, d), computed by blocks.
 
-        Raises
-        ------
-        ConfigError
-            If interactions are requested for a model that does not consist of trees.
+        Raise ConfigError if interactions are requested for a model that does not consist of trees.
         """
         n_margins, d = self._estimator.n_margins, X.shape[1]
         step = max(1, BLOCK_BYTES // (8 * n_margins * d * (d if interactions else 1)))
@@ -118,10 +111,7 @@ def margin_classes(goal: Goal, estimator: FittedModel) -> list[tuple[int, ...]]:
 def recorded_matrix(reader: ArtifactReader, n_features: int) -> HostArray:
     """Return the feature matrix of the recorded rows of the run, float32, shape (n, n_features).
 
-    Raises
-    ------
-    ArtifactError
-        If the model has no recorded rows, or they are malformed.
+    Raise ArtifactError if the model has no recorded rows, or they are malformed.
     """
     where, fix = str(reader.folder), "run its configuration again with this version of gpupipe"
     if "parity.json" not in reader.names():

@@ -66,12 +66,8 @@ def explain_file(
     Files are read, explained and written in chunks, so that they may be larger than memory; rows whose features are
     computed from the history of other rows are in memory at once, and so are columns with rules.
 
-    Parameters
-    ----------
-    model, data, output, device, tables, as_of, allow_code, log, ids, keep, adjust, safe_csv, untrusted, limits
-        As in `gpupipe.pipeline.scoring.local.score`.
-    interactions : bool
-        Write the interactions of all pairs of columns as well.
+    With `interactions`, the interactions of all pairs of columns are written as well; the other arguments are as in
+    `gpupipe.pipeline.scoring.local.score`.
 
     Raises
     ------
@@ -213,10 +209,7 @@ def _plain(column: pa.ChunkedArray) -> pa.ChunkedArray:
 class _TableWriter:
     """Writer of a CSV or Parquet file in parts; the file replaces an existing one once it is complete.
 
-    Parameters
-    ----------
-    safe_csv : bool
-        See `gpupipe.pipeline.scoring.outputs.escape_formulas`.
+    For `safe_csv`, see `gpupipe.pipeline.scoring.outputs.escape_formulas`.
     """
 
     def __init__(self, output: Path, safe_csv: bool) -> None:
@@ -236,10 +229,7 @@ class _TableWriter:
     def write(self, table: pa.Table) -> None:
         """Append rows; the first ones decide the columns and their types.
 
-        Raises
-        ------
-        SchemaError
-            If a column has values that its type in the first rows cannot represent.
+        Raise SchemaError if a column has values that its type in the first rows cannot represent.
         """
         import pyarrow.csv as pa_csv
         import pyarrow.parquet as pq

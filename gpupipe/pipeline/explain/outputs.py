@@ -22,15 +22,8 @@ def require_explainable(goal: Goal) -> None:
 def margin_names(goal: Goal, classes: Sequence[Sequence[int]] | None = None) -> tuple[str, ...]:
     """Return the names of several margins: class labels, quantiles, or targets with their classes.
 
-    Parameters
-    ----------
-    classes : sequence of sequences of int, optional
-        The class codes that have a margin, for each target; by default, all. A binary target has one margin.
-
-    Returns
-    -------
-    tuple of str
-        Empty for a single margin.
+    There are none for a single margin. `classes` has the class codes that have a margin, for each target; by default,
+    all. A binary target has one margin.
     """
     if goal.quantiles:
         return goal.quantile_names
@@ -51,12 +44,7 @@ def margin_names(goal: Goal, classes: Sequence[Sequence[int]] | None = None) -> 
 def margin_places(goal: Goal, outputs: tuple[str, ...]) -> list[tuple[int, ...]]:
     """Return the positions of the margins of each target: one for each class code, -1 for a class without a margin.
 
-    Numbers and two classes have one position, quantiles one per level.
-
-    Parameters
-    ----------
-    outputs : tuple of str
-        From `margin_names`.
+    Numbers and two classes have one position, quantiles one per level. `outputs` are from `margin_names`.
 
     Examples
     --------

@@ -94,13 +94,7 @@ class GpuEstimate:
 class ConfigEstimates:
     """Estimates of a configuration on this CPU and on GPUs.
 
-    Attributes
-    ----------
-    is_exact : bool
-        False if the number of rows is estimated.
-    core : Peaks
-        Measured rates of one core.
-    cpu_cost : TimeRange, optional
+    `is_exact` is false if the number of rows is estimated. `core` has the measured rates of one core.
     """
 
     n_rows: int
@@ -146,12 +140,8 @@ def time_json(time: RunTime | None) -> dict[str, Any]:
 def estimate_gpus(config: Config, gpus: Sequence[GpuSpec], prices: HourPrices) -> ConfigEstimates:
     """Return the estimates for `gpus`, each compared with this CPU.
 
-    One sample of the tables serves all of them. One core of this machine is measured for about half a second.
-
-    Raises
-    ------
-    GpupipeError
-        The errors of the run that occur on the sample.
+    One sample of the tables serves all of them. One core of this machine is measured for about half a second. Raise the
+    GpupipeErrors of the run that occur on the sample.
     """
     config = config.model_copy(update={"device": "auto"})
     return _Estimator(config, preview(config, "gpu"), measure_core(), machine.n_threads(), prices).estimate(gpus)

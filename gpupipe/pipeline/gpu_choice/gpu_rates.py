@@ -36,10 +36,7 @@ ASSUMED = "assumed"
 class RateRange:
     """Range of a rate on a GPU.
 
-    Attributes
-    ----------
-    basis : str
-        The published figures that the range spans, or "assumed".
+    `basis` has the published figures that the range spans, or "assumed".
     """
 
     slow: Rate

@@ -31,7 +31,6 @@ class GpuSpec:
         "data centre", "workstation", "consumer" or "laptop".
     year : int
         Year of the announcement.
-    memory_gb : float
     bandwidth_gbs : float, optional
         Peak memory bandwidth in 1e9 bytes per second.
     capability : (int, int)
@@ -84,25 +83,13 @@ class GpuSpec:
 
 @dataclass(frozen=True)
 class GpuCatalog:
-    """The known GPUs.
-
-    Attributes
-    ----------
-    date : str
-        Day on which the sources were read.
-    """
+    """The known GPUs; `date` is the day on which the sources were read."""
 
     date: str
     gpus: tuple[GpuSpec, ...]
 
     def choose(self, keys: Sequence[str], where: str) -> tuple[GpuSpec, ...]:
-        """Return the GPUs with these keys, or all if there are none.
-
-        Raises
-        ------
-        ConfigError
-            If a GPU is unknown.
-        """
+        """Return the GPUs with these keys, or all if there are none. Raise ConfigError if a GPU is unknown."""
         require_known(keys, [gpu.key for gpu in self.gpus], where)
         return tuple(gpu for gpu in self.gpus if gpu.key in keys) if keys else self.gpus
 

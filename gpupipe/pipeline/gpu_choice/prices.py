@@ -19,14 +19,8 @@ JOULES_PER_KWH, SECONDS_PER_HOUR = 3.6e6, 3600
 class HourPrices:
     """Prices in one currency.
 
-    Attributes
-    ----------
-    gpus : dict of str to float
-        Price of an hour of a machine with the GPU, by key.
-    cpu : float, optional
-        Price of an hour of this machine.
-    kwh : float, optional
-        Price of electricity, for hardware without a price per hour.
+    `gpus` has the price of an hour of a machine with the GPU, by key; `cpu` is that of an hour of this machine, and
+    `kwh` that of electricity, for hardware without a price per hour.
     """
 
     gpus: dict[str, float] = field(default_factory=dict)
@@ -46,10 +40,7 @@ class HourPrices:
 def read_prices(path: Path, known: Iterable[str]) -> HourPrices:
     """Return the prices of a file.
 
-    Raises
-    ------
-    ConfigError
-        If the file cannot be read, names an unknown GPU, or has a price that is not a number of at least 0.
+    Raise ConfigError if the file cannot be read, names an unknown GPU, or a price is not a number of at least 0.
     """
     import yaml
 

@@ -15,13 +15,8 @@ from gpupipe.pipeline.gpu_choice.work import Work
 class Peaks:
     """Peak rates of a processor, or of one core of it.
 
-    Attributes
-    ----------
-    bandwidth : float
-        Bytes per second.
-    flops, double_flops, tensor_flops : float
-        Operations per second in float32, in float64, and of matrix products in half precision where there are tensor
-        cores.
+    `bandwidth` is in bytes per second. `flops`, `double_flops` and `tensor_flops` are operations per second in float32,
+    in float64, and of matrix products in half precision where there are tensor cores.
     """
 
     bandwidth: float
@@ -34,14 +29,8 @@ class Peaks:
 class Rate:
     """Shares of the peaks that an implementation reaches.
 
-    Attributes
-    ----------
-    bandwidth, compute : float
-        Shares of the peak bandwidth and of the peak of each kind of operation.
-    step : float
-        Seconds per step.
-    start : float
-        Seconds per stage.
+    `bandwidth` and `compute` are shares of the peak bandwidth and of the peak of each kind of operation. `step` is in
+    seconds per step, and `start` in seconds per stage.
     """
 
     bandwidth: float

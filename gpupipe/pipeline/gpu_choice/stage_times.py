@@ -31,16 +31,8 @@ class TimeRange:
 class StageTime:
     """Predicted time of one stage.
 
-    Attributes
-    ----------
-    device : str
-        "cpu" or "gpu".
-    core_seconds : float, optional
-        CPU time of all threads; None on a GPU.
-    basis : str
-        What the rate leans on.
-    is_limit : bool
-        True if the stage may end earlier.
+    `device` is "cpu" or "gpu". `core_seconds` is the CPU time of all threads; None on a GPU. `basis` is what the rate
+    is based on. If `is_limit`, the stage may end earlier.
     """
 
     name: str
@@ -59,12 +51,8 @@ class StageTime:
 class RunTime:
     """Predicted time of a run.
 
-    Attributes
-    ----------
-    start : TimeRange
-        Until the libraries are imported and the device is ready.
-    unknown : tuple of str
-        Stages whose time is not predicted.
+    `start` is the time until the libraries are imported and the device is ready. `unknown` has the stages whose time is
+    not predicted.
     """
 
     start: TimeRange

@@ -29,14 +29,9 @@ LBFGS_ITERATIONS = 50  # assumed: of lbfgs and of cuML's quasi-Newton method on 
 class Work:
     """Amount of work.
 
-    Attributes
-    ----------
-    n_bytes : float
-        Bytes read and written.
-    flops, double_flops, tensor_flops : float
-        Operations in float32, in float64, and in matrix products that tensor cores can do in half precision.
-    n_steps : float
-        Steps that start when the one before has ended: levels of trees, iterations, batches.
+    `n_bytes` are read and written. `flops`, `double_flops` and `tensor_flops` are operations in float32, in float64,
+    and in matrix products that tensor cores can do in half precision. `n_steps` is the number of steps that start when
+    the one before has ended: levels of trees, iterations, batches.
     """
 
     n_bytes: float = 0.0
@@ -79,12 +74,8 @@ def rounds_of(params: Mapping[str, Any]) -> int:
 def boosting(params: Mapping[str, Any], n_rows: int, n_columns: int, n_outputs: int, *, by_leaf: bool) -> Work:
     """Return the work of gradient boosting on histograms.
 
-    After the first level only the smaller child of a node is counted, at most half of the rows.
-
-    Parameters
-    ----------
-    by_leaf : bool
-        True if a step splits one leaf, False if it splits a whole level.
+    After the first level only the smaller child of a node is counted, at most half of the rows. A step splits one leaf
+    if `by_leaf`, otherwise a whole level.
     """
     rounds, levels = rounds_of(params) * n_outputs, levels_of(params, n_rows)
     drawn = float(params.get("subsample") or 1.0)
@@ -101,10 +92,7 @@ def boosting(params: Mapping[str, Any], n_rows: int, n_columns: int, n_outputs: 
 def forest(params: Mapping[str, Any], n_rows: int, n_columns: int, *, on_device: bool, is_random: bool) -> Work:
     """Return the work of a forest: sorted values of each node on the host, histograms of each level on a device.
 
-    Parameters
-    ----------
-    is_random : bool
-        True for random thresholds, which need no order.
+    If `is_random`, the thresholds are random and need no order.
     """
     trees, levels = rounds_of(params), levels_of(params, n_rows)
     tried = _tried(params.get("max_features"), n_columns)

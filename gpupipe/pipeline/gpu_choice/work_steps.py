@@ -37,18 +37,9 @@ FORESTS = ("random forest", "extra trees")
 class StageWork:
     """Work of one stage.
 
-    Attributes
-    ----------
-    name : str
-        As in timeline.json.
-    kind : str
-        Kind of algorithm, which has one rate; "" if the work is not known.
-    is_on_device : bool
-        False on the host, and for a stage that a device cannot run.
-    moved_bytes : float
-        Bytes copied between host and device.
-    is_limit : bool
-        True if the work is a limit: a model may stop early.
+    `name` is as in timeline.json. `kind` is the kind of algorithm, which has one rate; "" if the work is not known.
+    `is_on_device` is false on the host, and for a stage that a device cannot run. `moved_bytes` are copied between host
+    and device. If `is_limit`, the work is a limit: a model may stop early.
     """
 
     name: str
@@ -63,12 +54,7 @@ class StageWork:
 class WorkSteps(RunSteps):
     """Steps of a run that count work instead of running.
 
-    Attributes
-    ----------
-    on_device : bool
-        Count the algorithms of a device.
-    stages : list of StageWork
-        In the order of the run.
+    If `on_device`, the algorithms of a device are counted. `stages` are in the order of the run.
     """
 
     config: Config

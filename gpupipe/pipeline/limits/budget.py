@@ -28,15 +28,8 @@ UNITS = {"time": "s", "gpu_hours": "h", "energy": "kWh", "cost": ""}  # cost: th
 class LimitUsage:
     """Usage of one limited resource.
 
-    Attributes
-    ----------
-    name : str
-        Name in the configuration: "time", "gpu_hours", "energy", "cost".
-    used : float
-    allowed : float, optional
-        The limit; None if the resource has a price but no limit.
-    how : str
-        How `used` was measured.
+    `name` is that in the configuration: "time", "gpu_hours", "energy", "cost". `allowed` is the limit; None if the
+    resource has a price but no limit. `how` describes how `used` was measured.
     """
 
     name: str
@@ -69,12 +62,8 @@ def enforce_limits(
 ) -> Iterator[Budget]:
     """Stop the run in the ``with`` block at a safe point once it reaches a configured limit.
 
-    The usage is recorded in the timeline and noted at its end.
-
-    Raises
-    ------
-    ConfigError
-        If energy has a limit or a price but cannot be measured, and ``limits.power`` is not set.
+    The usage is recorded in the timeline and noted at its end. Raise ConfigError if energy has a limit or a price but
+    cannot be measured, and ``limits.power`` is not set.
     """
     meters = meters_of(config.limits, hardware)
     with Budget(config.limits, timeline, hardware.n_gpus, meters, polling) as budget:
@@ -92,16 +81,9 @@ def enforce_limits(
 class Budget:
     """Limits of one run, and a context manager of its energy meters.
 
-    Parameters
-    ----------
-    timeline : Timeline
-        Source of the elapsed time and of the finished stages.
-    n_gpus : callable
-        Returns the number of GPUs that the run holds now.
-    meters : sequence of (str, EnergyMeter)
-        Energy meters with what they measure: "cpu", "gpu".
-    polling : PollingThread, optional
-        Reads meters that must be polled.
+    `timeline` is the source of the elapsed time and of the finished stages. `n_gpus` returns the number of GPUs that
+    the run holds now. `meters` are pairs of what is measured, "cpu" or "gpu", and the meter. `polling` reads meters
+    that must be polled.
     """
 
     def __init__(
@@ -136,10 +118,7 @@ class Budget:
     def uses(self) -> list[LimitUsage]:
         """Return the usage of the resources that have a limit or a price.
 
-        Raises
-        ------
-        DeviceError
-            If a meter cannot be read any more.
+        Raise DeviceError if a meter cannot be read any more.
         """
         limits, price, wall = self.limits, self.limits.price, self.timeline.seconds
         gpu_hours, kwh = self._gpu_hours(wall), self._joules() / KWH

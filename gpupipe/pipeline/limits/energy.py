@@ -23,12 +23,8 @@ GIVE_WATTS = "set the wattage to assume, as in limits: {power: {cpu: 150, gpu: 7
 class RunHardware:
     """Hardware that a run uses.
 
-    Attributes
-    ----------
-    n_gpus : callable
-        Returns the number of GPUs that the run holds now.
-    are_elsewhere : bool
-        True if some meters are on other machines.
+    `n_gpus` returns the number of GPUs that the run holds now. `are_elsewhere` is true if some meters are on other
+    machines.
     """
 
     n_gpus: Callable[[], int]
@@ -55,10 +51,7 @@ class RunHardware:
 def meters_of(limits: Limits, machines: RunHardware) -> list[tuple[str, EnergyMeter]]:
     """Return the energy meters of a run with what they measure ("cpu", "gpu"); none without a limit or price of energy.
 
-    Raises
-    ------
-    ConfigError
-        If the energy cannot be measured and ``limits.power`` is not set.
+    Raise ConfigError if the energy cannot be measured and ``limits.power`` is not set.
     """
     if limits.energy is None and not limits.price.kwh:
         return []

@@ -21,12 +21,8 @@ ENOUGH, MANY_TIMES = GIB, 64
 def plan_out_of_core(config: Config, backend: Backend, files: InputFiles) -> RunPlan | None:
     """Return the plan of a run that must be out of core; None if it fits into memory or runs on a device.
 
-    Raises
-    ------
-    LimitError
-        If the run does not fit even out of core.
-    GpupipeError
-        The errors of the run that occur on a sample of the rows.
+    Raise LimitError if the run does not fit even out of core, and the GpupipeErrors of the run that occur on a sample
+    of the rows.
     """
     if backend.name != "cpu" or ENOUGH + MANY_TIMES * _input_bytes(files) < backend.memory().available:
         return None

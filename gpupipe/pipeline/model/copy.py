@@ -17,16 +17,8 @@ from gpupipe.pipeline.run_inputs import model_inputs
 def copy_model(source: Path, target: Path, device: str = "auto", allow_code: bool = False) -> Verification:
     """Copy the model of `source` to `target`, verify the copy, and return the verification.
 
-    Parameters
-    ----------
-    source : Path
-        A run directory or a model directory.
-    target : Path
-        The directory to create; it may exist if it is empty.
-    device : {"auto", "cpu", "gpu"}
-        Where the copy is verified.
-    allow_code : bool
-        Whether custom kernels in the model may run.
+    `source` is a run directory or a model directory. `target` is created; it may exist if it is empty. `device`, where
+    the copy is verified, is ``"auto"``, ``"cpu"`` or ``"gpu"``. If `allow_code`, custom kernels in the model may run.
 
     Raises
     ------

@@ -29,12 +29,8 @@ class ServedEvents:
 
     Tables to predict from are computed, filtered and grouped with the settings of the training.
 
-    Attributes
-    ----------
-    tables : mapping of str to JoinedTable
-        Settings by table name, without paths.
-    entities : Entities, optional
-        Settings that built the training rows from events; None if the rows were read from a table.
+    `tables` has the settings by table name, without paths. `entities` has those that built the training rows from
+    events; None if the rows were read from a table.
     """
 
     tables: Mapping[str, JoinedTable] = field(default_factory=dict)
@@ -60,10 +56,7 @@ class ServedEvents:
     def from_json(cls, document: Mapping[str, Any], derivation: Derivation | None) -> ServedEvents:
         """Return the settings written by `to_json`.
 
-        Raises
-        ------
-        ValueError, KeyError
-            If the document is malformed.
+        Raise ValueError or KeyError if the document is malformed.
         """
         tables = {name: _table(name, settings) for name, settings in document["tables"].items()}
         entities = None if document["entities"] is None else Entities.model_validate(document["entities"])
@@ -76,12 +69,8 @@ class ServedEvents:
     def columns(self, derivation: Derivation | None, *, for_rows: bool) -> dict[str, tuple[str, ...]]:
         """Return the required event tables, each with its required columns.
 
-        Parameters
-        ----------
-        derivation : Derivation, optional
-            The derived columns of the features, which name their tables.
-        for_rows : bool
-            Include the table and columns that rows are built from.
+        The derived columns of `derivation` name their tables. If `for_rows`, the table and columns that rows are built
+        from are included.
         """
         needed = {} if derivation is None else {name: table.inputs for name, table in derivation.tables.items()}
         if for_rows and self.entities is not None:
@@ -102,10 +91,7 @@ class ServedEvents:
     def with_cut_off(self, rows: pa.Table, as_of: int | None, inputs: Sequence[str]) -> pa.Table:
         """Return the rows with a cut-off column if the `inputs` of the model include it.
 
-        Raises
-        ------
-        ConfigError
-            If neither the rows nor `as_of` give a cut-off.
+        Raise ConfigError if neither the rows nor `as_of` give a cut-off.
         """
         if self.entities is None or AS_OF not in inputs:
             return rows
@@ -131,16 +117,7 @@ class ServedEvents:
     def rows(self, events: Mapping[str, pa.Table], as_of: int) -> pa.Table:
         """Return one row per key with an event before `as_of`: the key columns and the cut-off.
 
-        Parameters
-        ----------
-        events : mapping of str to pyarrow.Table
-        as_of : int
-            Microseconds since 1970-01-01 UTC.
-
-        Raises
-        ------
-        DataError
-            If there is no event before `as_of`.
+        `as_of` is in microseconds since 1970-01-01 UTC. Raise DataError if there is no event before it.
         """
         assert self.entities is not None
         name = self.entities.table

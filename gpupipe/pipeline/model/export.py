@@ -63,14 +63,13 @@ def export_model(
 ) -> Verification | None:
     """Write the model directory and verify it on the CPU.
 
+    Return the differences between the written model on the CPU and the trained one; None without `trial`. Only the
+    features that the model reads are written.
+
     Parameters
     ----------
     folder : Path
         The directory to create; it must not exist.
-    trained : TrainedModel
-        Only the features that the model reads are written.
-    decision : Decision
-        Calibration and threshold.
     config : Config
         Provides the name of the model and its reader settings.
     metrics : mapping of str to float
@@ -83,19 +82,10 @@ def export_model(
         Rules to enforce on tables to predict.
     schema : Schema, optional
         Schema of the whole training table; default: that of the features.
-    importances : sequence of ColumnImportance
-        Importances of the input columns.
-    importance_metric : str
-        The metric of `importances`.
     ids : sequence of str
         Identifier columns of the training table.
     drift : DriftReference, optional
         Distributions of the training rows and of the scores, for `Model.drift`.
-
-    Returns
-    -------
-    Verification, optional
-        Differences between the written model on the CPU and the trained one; None without `trial`.
 
     Raises
     ------

@@ -67,13 +67,7 @@ def read_features(reader: ArtifactReader, calls: tuple[Call, ...] = ()) -> Fitte
 
 
 def check_program(program: Program, schema: Schema) -> None:
-    """Check that `program` reads only columns and codes of `schema`.
-
-    Raises
-    ------
-    ArtifactError
-        If it reads anything else.
-    """
+    """Raise ArtifactError if `program` reads anything but columns and codes of `schema`."""
     rows: dict[int, int] = {}
     n_codes = {}
     for name, (block, row) in layout(schema).items():
@@ -113,10 +107,7 @@ def _write_derivation(writer: ArtifactWriter, derivation: Derivation) -> None:
 def _read_derivation(reader: ArtifactReader) -> Derivation | None:
     """Return the derivation written by `_write_derivation`; None if the model has no derived columns.
 
-    Raises
-    ------
-    KeyError, TypeError, ValueError
-        If the document is malformed.
+    Raise KeyError, TypeError or ValueError if the document is malformed.
     """
     if DERIVATION not in reader.names():
         return None

@@ -11,10 +11,7 @@ from gpupipe.errors import ArtifactError, did_you_mean
 def model_folder(path: str | Path) -> Path:
     """Return the model directory of a path, which is that directory or a run directory.
 
-    Raises
-    ------
-    ArtifactError
-        If there is none; the message says what the path is instead.
+    Raise ArtifactError if there is none; the message says what the path is instead.
     """
     folder = Path(path)
     inner = folder / "model"

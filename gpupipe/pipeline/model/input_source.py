@@ -28,10 +28,7 @@ TEXT_TYPES = ("string", "large_string")
 def describe_reading(config: Config, features: FittedFeatures, schema: Schema) -> dict[str, Any]:
     """Return the manifest section ``reading``: the reader settings for tables to score.
 
-    Parameters
-    ----------
-    schema : Schema
-        Schema of the whole training table; the schema of the features lacks keys and raw texts.
+    `schema` is that of the whole training table; the schema of the features lacks keys and raw texts.
     """
     return {
         "csv": config.source.csv.model_dump(mode="json"),
@@ -66,12 +63,7 @@ def main_source(
 ) -> TableSource:
     """Return the source of rows to score.
 
-    Parameters
-    ----------
-    path : str
-        File, glob, folder or URL.
-    reading : mapping
-        The manifest section ``reading``.
+    `path` is a file, glob, folder or URL. `reading` is the manifest section ``reading``.
     """
     known = [column.source for column in features.input_schema]
     stated = {each.column: each.declared for each in rules if each.column not in known}

@@ -19,13 +19,7 @@ if TYPE_CHECKING:
 
 
 def read_files(folder: Path, manifest: Mapping[str, Any]) -> dict[str, bytes]:
-    """Return the files of a model directory, by name.
-
-    Raises
-    ------
-    ArtifactError
-        If they do not match `manifest`.
-    """
+    """Return the files of a model directory, by name. Raise ArtifactError if they do not match `manifest`."""
     reader = ArtifactReader(folder)
     if reader.manifest != manifest:
         raise ArtifactError(

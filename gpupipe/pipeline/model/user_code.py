@@ -28,10 +28,8 @@ def write_kernels(writer: ArtifactWriter, calls: Iterable[Call]) -> list[dict[st
 def read_kernels(reader: ArtifactReader, allow_code: bool) -> tuple[UserKernel, ...]:
     """Return the kernels of a model, compiled.
 
-    Raises
-    ------
-    ArtifactError
-        If there are any and `allow_code` is false, or a source is not a valid kernel or does not match the manifest.
+    Raise ArtifactError if there are any and `allow_code` is false, or a source is not a valid kernel or does not match
+    the manifest.
     """
     entries = reader.manifest.get("kernels", [])
     if entries and not allow_code:

@@ -20,16 +20,9 @@ ML = "ai.onnx.ml"
 class OnnxGraph:
     """Nodes and constants of a graph. A value of the graph is its name.
 
-    Attributes
-    ----------
-    nodes, inputs, outputs : list
-        Messages of the format.
-    constants : dict
-        Messages of the constants, by dtype, shape and content.
-    weights : list
-        Messages of the constants of embedded networks.
-    opset : int
-        Version of the operators: `OPSET`, or that of an embedded network if it is newer.
+    `nodes`, `inputs` and `outputs` are messages of the format. `constants` has messages of the constants, by dtype,
+    shape and content, and `weights` those of the constants of embedded networks. `opset` is the version of the
+    operators: `OPSET`, or that of an embedded network if it is newer.
     """
 
     def __init__(self) -> None:

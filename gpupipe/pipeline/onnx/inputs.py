@@ -43,12 +43,7 @@ NULL_PATTERN = f"{BLANK}({'|'.join(map(re.escape, sorted(NULL_TEXTS)))}){BLANK}"
 
 @dataclass(frozen=True)
 class OnnxInput:
-    """An input of the file.
-
-    Attributes
-    ----------
-    type : {"string", "float64", "int64"}
-    """
+    """An input of the file."""
 
     column: Column
     type: InputType
@@ -78,10 +73,7 @@ class OnnxInput:
     def feed(self, values: pa.ChunkedArray) -> HostArray:
         """Return a column of a table as the array that a runtime takes, shape (rows, 1).
 
-        Raises
-        ------
-        SchemaError
-            If the column holds values of another type.
+        Raise SchemaError if the column holds values of another type.
         """
         import pyarrow as pa
 
@@ -140,7 +132,9 @@ def _number_in(text: str) -> float:
 def write_inputs(
     graph: OnnxGraph, schema: Sequence[Column], positions: Mapping[tuple[int, int], int], places: Mapping[str, Any]
 ) -> tuple[list[OnnxInput], list[CellMatrix | None]]:
-    """Add an input for each column of a schema, and encode it.
+    """Add an input for each column of a schema, and encode it; return the inputs and the cells.
+
+    The cells are by kind, as `gpupipe.pipeline.onnx.instructions.write_program` takes them.
 
     Parameters
     ----------
@@ -150,11 +144,6 @@ def write_inputs(
         Position of each column among the cells of its kind.
     places : mapping of str to (block, row)
         Block name and row of each column.
-
-    Returns
-    -------
-    cells : list of CellMatrix
-        By kind, as `gpupipe.pipeline.onnx.instructions.write_program` takes them.
     """
     inputs = [OnnxInput.of(column) for column in schema]
     kinds: dict[int, dict[int, OnnxInput]] = {SINGLE: {}, DOUBLE: {}, TIME: {}, CODE: {}}

@@ -24,13 +24,8 @@ OutputKind = Literal["label", "probabilities", "prediction", "quantiles"]
 class OnnxOutput:
     """An output of the file.
 
-    Attributes
-    ----------
-    name : str
-        The kind; of several targets, with the target appended.
-    kind : {"label", "probabilities", "prediction", "quantiles"}
-    columns : array
-        Labels of the classes, or levels of the quantiles.
+    `name` is the kind; of several targets, with the target appended. `columns` has the labels of the classes, or levels
+    of the quantiles.
     """
 
     name: str

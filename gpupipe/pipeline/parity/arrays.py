@@ -20,10 +20,7 @@ OF_TARGETS = ("label", "target")  # with several targets, matrices
 def read_parity_arrays(reader: ArtifactReader) -> Mapping[str, Array]:
     """Return the arrays of a record, by the names in `DTYPES`; format 1, which needs Arrow, has no ``numbers``.
 
-    Raises
-    ------
-    KeyError, ValueError
-        If they are malformed.
+    Raise KeyError or ValueError if they are malformed.
     """
     if is_format_1(reader):
         return read_parity_rows(reader)[2]

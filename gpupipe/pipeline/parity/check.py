@@ -28,17 +28,9 @@ TOLERANCE: dict[str, dict[str, float]] = {
 class ColumnDifference:
     """Difference between the replayed and the recorded values of one feature.
 
-    Attributes
-    ----------
-    kind : {"ids", "numbers"}
-    absolute, relative : float
-        The largest error; infinity if only one side has a value.
-    outside : int
-        Rows whose error exceeds the tolerance.
-    worst : int
-        The row with the largest error, among those outside the tolerance if there are any.
-    here, recorded : float
-        The replayed and the recorded value in that row.
+    `kind` is "ids" or "numbers". `absolute` and `relative` are the largest errors; infinity if only one side has a
+    value. `outside` is the number of rows whose error exceeds the tolerance, and `worst` the row with the largest
+    error, among those if there are any. `here` and `recorded` are the replayed and the recorded value in that row.
     """
 
     name: str
@@ -89,13 +81,8 @@ def compare_columns(
 ) -> list[ColumnDifference]:
     """Return the difference of each column of two matrices.
 
-    Parameters
-    ----------
-    here, recorded : array of float32, shape (n, d)
-    of_the_run : array of bool, shape (n,)
-        Rows of the run, as opposed to generated rows. The largest value of a column is taken from them.
-    tolerance : mapping
-        In the form of `TOLERANCE`.
+    `here` and `recorded` are float32, shape (n, d). `of_the_run`, bool, shape (n,), has the rows of the run, as opposed
+    to generated rows; the largest value of a column is taken from them. `tolerance` is in the form of `TOLERANCE`.
     """
     return [
         _compare(feature, here[:, j].astype(np.float64), recorded[:, j].astype(np.float64), of_the_run, tolerance)

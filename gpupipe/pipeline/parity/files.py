@@ -43,10 +43,7 @@ def _listed(values: pa.ChunkedArray) -> dict[str, list[Any]]:
 def read_record(reader: ArtifactReader, metrics: tuple[str, ...]) -> ParityRecord:
     """Return the record written by `write_record`, with the names of the `metrics` to compare.
 
-    Raises
-    ------
-    KeyError, TypeError, ValueError
-        If the files are malformed.
+    Raise KeyError, TypeError or ValueError if the files are malformed.
     """
     if is_format_1(reader):
         cases, inputs, arrays = read_parity_rows(reader)

@@ -26,16 +26,10 @@ REACH = 2.0  # rows are predicted if no feature exceeds this multiple of its lar
 class ParityRecord:
     """Outputs of the training side for the parity rows.
 
-    Attributes
-    ----------
-    X : array of float32, shape (n, d)
-        The feature matrix.
-    predicted : array of bool, shape (n,)
-        Rows with a recorded prediction.
-    outputs : array of float64, shape (n, k)
-        Probabilities, values, distances or embeddings; NaN in rows without a prediction.
-    labels : array of int32, shape (n,), or (n, m) for several targets
-        Class codes or clusters; -1 if there are none.
+    `X`, float32, shape (n, d), is the feature matrix. `predicted`, bool, shape (n,), has the rows with a recorded
+    prediction. `outputs`, float64, shape (n, k), are probabilities, values, distances or embeddings; NaN in rows
+    without a prediction. `labels`, int32, shape (n,), or (n, m) for several targets, are class codes or clusters; -1 if
+    there are none.
     """
 
     trial: TrialRows

@@ -53,12 +53,8 @@ def write_parity(
 ) -> Verification:
     """Add the parity record to an exported model and return the verification; the caller finishes `writer` again.
 
-    `written` is the exported model, loaded on the CPU.
-
-    Raises
-    ------
-    GpupipeError
-        If the exported model does not reproduce the outputs of the training; the message names columns and rows.
+    `written` is the exported model, loaded on the CPU. Raise GpupipeError if it does not reproduce the outputs of the
+    training; the message names columns and rows.
     """
     recorded, not_recorded = record(trial, trained, decision, goal, backend)
     interpreter, not_covered = backend.last_interpreter, (*_derived_columns(trained), *not_recorded)
@@ -99,10 +95,7 @@ def _derived_columns(trained: TrainedModel) -> list[str]:
 def verify_model(model: Model) -> Verification:
     """Check every file of a loaded model again, replay its parity record, and return the differences.
 
-    Raises
-    ------
-    ArtifactError
-        If a file is corrupt, or the model has no parity record.
+    Raise ArtifactError if a file is corrupt, or the model has no parity record.
     """
     reader, where = ArtifactReader(model.folder), str(model.folder)
     if NAME not in reader.names():

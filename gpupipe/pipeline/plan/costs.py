@@ -61,12 +61,7 @@ PREDICT_ROWS = 131_072
 class TrainingCosts:
     """Memory of training in addition to the matrix.
 
-    Attributes
-    ----------
-    cell, row : float
-        Bytes per cell of the matrix, and per row.
-    tree_row : float
-        Bytes per row and tree.
+    `cell` and `row` are bytes per cell of the matrix, and per row; `tree_row` is bytes per row and tree.
     """
 
     cell: float
@@ -115,14 +110,8 @@ DEEP = 40  # depth that is never full
 def training_bytes(name: str, params: Mapping[str, Any], n_rows: int, n_columns: int) -> int:
     """Return the bytes that training needs on the host in addition to the matrix.
 
-    Parameters
-    ----------
-    name : str
-        Class name in scikit-learn or XGBoost.
-    params : mapping
-        Its keyword arguments.
-    n_rows, n_columns : int
-        Shape of the matrix.
+    `name` is a class name in scikit-learn or XGBoost, and `params` its keyword arguments. `n_rows` and `n_columns` are
+    the shape of the matrix.
     """
     cost = TRAINING[name]
     if name == "LogisticRegression" and params.get("solver") != "newton-cholesky":
@@ -144,14 +133,7 @@ def network_bytes(architecture: Architecture, n_rows: int, batch: int) -> int:
     """Return the bytes that training a network needs in addition to the matrix, in one process.
 
     They are a row-major copy of its rows, the activations of a batch for backpropagation, and the weights with
-    gradients, moments and the best copy.
-
-    Parameters
-    ----------
-    n_rows : int
-        Rows of the matrix, including those held out.
-    batch : int
-        Rows per batch.
+    gradients, moments and the best copy. `n_rows` includes rows held out; `batch` is the number of rows per batch.
     """
     a, tokens = architecture, architecture.n_tokens + 1
     embedded = 2.5 * a.n_numbers * a.n_bins + 4 * tokens * a.embedding_size
@@ -177,12 +159,8 @@ def device_training_bytes(dtype: str, n_rows: int, n_columns: int) -> int:
 def read_bytes(file_format: str, n_file: int, n_arrow: int, n_texts: int, n_encoded: int) -> int:
     """Return the peak bytes of reading and encoding on the host.
 
-    Parameters
-    ----------
-    file_format : str
-        A key of `gpupipe.io.formats.registry.FORMATS`; "" for a generator.
-    n_file, n_arrow, n_texts, n_encoded : int
-        Bytes of the files, of the Arrow table, of its text columns, and of the encoded table.
+    `file_format` is a key of `gpupipe.io.formats.registry.FORMATS`; "" for a generator. `n_file`, `n_arrow`, `n_texts`
+    and `n_encoded` are bytes of the files, of the Arrow table, of its text columns, and of the encoded table.
     """
     if file_format in READ_FACTOR:
         return int(max(n_file, n_encoded) + READ_FACTOR[file_format] * n_arrow)

@@ -22,14 +22,8 @@ from gpupipe.io.settings import Source
 class SampledTables:
     """Configuration on a sample of each of its tables.
 
-    Attributes
-    ----------
-    config : Config
-        The configuration on the CPU, with the samples as its tables.
-    further : mapping of str to SourceSample
-        Samples of `tables`, by name.
-    folder : Path
-        Folder of the samples.
+    `config` is the configuration on the CPU, with the samples as its tables. `further` has the samples of `tables`, by
+    name. `folder` is that of the samples.
     """
 
     config: Config
@@ -53,12 +47,8 @@ class SampledTables:
 def sampled_tables(config: Config, files: InputFiles, most: int) -> Iterator[SampledTables]:
     """Sample about `most` rows of each table of `config` for the ``with`` block; `files` are its listed files.
 
-    Errors that leave the block name the files of `config`, not those of the samples.
-
-    Raises
-    ------
-    DataError
-        If a file cannot be read, or there are no rows.
+    Errors that leave the block name the files of `config`, not those of the samples. Raise DataError if a file cannot
+    be read, or there are no rows.
     """
     with TemporaryDirectory(prefix="gpupipe-sample-") as folder:
         tables = config.tables.items()

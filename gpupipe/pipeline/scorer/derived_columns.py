@@ -25,14 +25,7 @@ UNSEEN_LEVEL = "\0unseen"  # equal to no level: Arrow strings from files do not 
 class TextDeriver:
     """The columns that a text op computes from one input column.
 
-    Attributes
-    ----------
-    name : str
-        The input column.
-    backend : Backend
-        The host, with the engine of the scorer.
-    strip : bool
-        Whether texts are stripped.
+    `name` is the input column. `backend` is the host, with the engine of the scorer. If `strip`, texts are stripped.
     """
 
     op: TextOp
@@ -65,10 +58,7 @@ class TextDeriver:
 def text_derivers(derivation: Derivation | None, engine: HostEngine, strip: bool) -> tuple[TextDeriver, ...]:
     """Return what computes the text features of a model.
 
-    Raises
-    ------
-    ConfigError
-        If there are any, and pyarrow is not installed.
+    Raise ConfigError if there are any, and pyarrow is not installed.
     """
     from gpupipe.backends import DeviceOptions, choose
     from gpupipe.features.ops.text_op import TextOp
@@ -91,17 +81,8 @@ def derive_history(
 ) -> list[dict[str, Any]]:
     """Return rows with the `inputs` of a scorer that a model derives from a history.
 
-    Parameters
-    ----------
-    inputs : sequence of str
-        Columns that the scorer reads.
-    rows, tables, as_of
-        As `gpupipe.Model.predict` takes them.
-
-    Raises
-    ------
-    GpupipeError
-        As `gpupipe.Model.predict`.
+    `rows`, `tables` and `as_of` are as `gpupipe.Model.predict` takes them. Raise GpupipeError as
+    `gpupipe.Model.predict`.
     """
     from gpupipe.pipeline.model.rows import rows_to_predict
 

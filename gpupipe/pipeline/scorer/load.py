@@ -101,10 +101,7 @@ def open_scorer(reader: ArtifactReader, allow_code: bool, engine: HostEngine) ->
 def choose_engine(engine: HostEngine | None) -> HostEngine:
     """Return the engine of a scorer: compiled loops if Numba is installed.
 
-    Raises
-    ------
-    ConfigError
-        If `engine` is unknown or not installed.
+    Raise ConfigError if `engine` is unknown or not installed.
     """
     if engine not in (None, "numpy", "numba"):
         raise ConfigError(f"expected 'numpy' or 'numba'; got {engine!r}", where="engine")

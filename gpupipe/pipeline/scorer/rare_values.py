@@ -12,10 +12,7 @@ from gpupipe.table.schema import Column, Schema
 def encode_by_table(column: Column, value: Any) -> Any:
     """Return the cell of a value, encoded as `gpupipe.Model.predict` does.
 
-    Raises
-    ------
-    UnfitCell
-        If the value does not match the column, or pyarrow is not installed.
+    Raise UnfitCell if the value does not match the column, or pyarrow is not installed.
     """
     try:
         import pyarrow as pa

@@ -17,13 +17,7 @@ def of_first(found: Any, is_single: bool) -> Any:
 
 
 def as_rows(rows: Row | Sequence[Row]) -> Sequence[Row]:
-    """Return the given row or rows as a sequence.
-
-    Raises
-    ------
-    DataError
-        If they are neither a dict nor a sequence.
-    """
+    """Return the given row or rows as a sequence. Raise DataError if they are neither a dict nor a sequence."""
     if isinstance(rows, Mapping):
         return (rows,)
     if not isinstance(rows, Sequence):

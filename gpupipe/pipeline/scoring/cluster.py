@@ -60,15 +60,10 @@ def score_on_cluster(
     The folder contains only Parquet files, named in the order of the rows, with the columns that `score` writes. Bad
     rows raise an error. Models with features of keys and texts need all rows at once, so one worker scores them.
 
-    Parameters
-    ----------
-    model, data, device, tables, as_of, allow_code, log, ids, keep, adjust, explain
-        As in `score`; `data` and `tables` must be accessible to all workers under the same paths. Copied columns have
-        the types that features are read with: decimals are float64, dates are timestamps.
-    output : Path
-        A folder accessible to all workers under this path, created atomically. It may exist if it is empty.
-    cluster : ClusterSettings
-        The workers to connect to or start.
+    `output` is a folder accessible to all workers under this path, created atomically. It may exist if it is empty.
+    `cluster` has the workers to connect to or start. The other arguments are as in `score`; `data` and `tables` must be
+    accessible to all workers under the same paths. Copied columns have the types that features are read with: decimals
+    are float64, dates are timestamps.
 
     Raises
     ------

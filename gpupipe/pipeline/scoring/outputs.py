@@ -46,10 +46,7 @@ def rejected_path(output: Path) -> Path:
 def write_table(table: pa.Table, output: Path, safe_csv: bool = False) -> None:
     """Write a table to a .csv or .parquet file atomically; `safe_csv` applies `escape_formulas` to .csv files.
 
-    Raises
-    ------
-    LimitError
-        If the disk is full.
+    Raise LimitError if the disk is full.
     """
     import pyarrow.csv as pa_csv
     import pyarrow.parquet as pq

@@ -19,16 +19,10 @@ class ScoreSummary:
     ----------
     output : Path
         The file of the scores; with a cluster, the folder.
-    n_rows : int
-        Number of rows scored.
     seconds : float
         Wall time, including loading the model.
     ids, kept : tuple of str
         Columns copied from the input to the output.
-    n_rejected : int
-        Number of rejected rows.
-    rejected_path : Path, optional
-        The file of the rejected rows.
     reasons : mapping of str to int
         Number of rejected rows by reason; a row may have several reasons.
     nulled : mapping of str to int

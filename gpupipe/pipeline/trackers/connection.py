@@ -15,14 +15,8 @@ from gpupipe.units import format_duration
 class TrackerConnection:
     """One tracker of a run. At most one warning is given, however often it fails.
 
-    Parameters
-    ----------
-    module, name : str
-        Module of its library, and its name in messages.
-    hide : callable
-        Removes secrets from messages.
-    timeout : float
-        Seconds to wait for an answer at the end.
+    `module` is the module of its library, and `name` its name in messages. `hide` removes secrets from messages.
+    `timeout` is the number of seconds to wait for an answer at the end.
     """
 
     def __init__(self, module: str, name: str, hide: Callable[[str], str], timeout: float) -> None:

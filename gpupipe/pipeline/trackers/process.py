@@ -23,19 +23,9 @@ class TrackerProcess:
 
     It is in its own session: Ctrl-C does not reach it, and it outlives a killed run to end the tracked run.
 
-    Parameters
-    ----------
-    first : mapping
-        See `gpupipe.pipeline.trackers.worker.TrackerWorker`. Sent over the pipe, since other users can see arguments.
-    environment : mapping of str to str
-        Variables to set, unless the user has set them.
-    timeout : float
-        Seconds without an answer, after which `close` kills the process.
-
-    Raises
-    ------
-    OSError
-        If it cannot be started.
+    For `first`, see `gpupipe.pipeline.trackers.worker.TrackerWorker`. It is sent over the pipe, since other users can
+    see arguments. `environment` has variables to set, unless the user has set them. After `timeout` seconds without an
+    answer, `close` kills the process. OSError is raised if the process cannot be started.
     """
 
     def __init__(self, first: Mapping[str, Any], environment: Mapping[str, str], timeout: float) -> None:

@@ -94,16 +94,8 @@ class RunTracker:
     ) -> None:  # fmt: skip
         """Start a tracked run, or continue that of an interrupted run with the same data and models.
 
-        Parameters
-        ----------
-        final : Path
-            The run directory.
-        store : CheckpointStore
-            Has the ids of the tracked runs until the run succeeds.
-        key : CheckpointKey
-            Key of the inputs.
-        polling : PollingThread
-            Reads the progress of trainings.
+        `final` is the run directory. `store` has the ids of the tracked runs until the run succeeds. `key` is that of
+        the inputs. `polling` reads the progress of trainings.
         """
         self._timeline, self._config, self._key = timeline, config, key
         timeline.tracked = self.to_json

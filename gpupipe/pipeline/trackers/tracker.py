@@ -14,13 +14,7 @@ STATUSES: tuple[RunStatus, ...] = ("FINISHED", "FAILED", "KILLED")
 class MetricPoint(NamedTuple):
     """One value of a metric.
 
-    Attributes
-    ----------
-    value : float
-    time_ms : int
-        Milliseconds since 1970-01-01 UTC.
-    step : int
-        Epoch, round or 0.
+    `time_ms` is in milliseconds since 1970-01-01 UTC. `step` is the epoch, the round or 0.
     """
 
     name: str
@@ -32,12 +26,8 @@ class MetricPoint(NamedTuple):
 class TrackedDataset(NamedTuple):
     """Identity of the data of a run.
 
-    Attributes
-    ----------
-    name, digest, source : str
-        Name of the table, hash of the identity of its files and of the settings that read them, and its location.
-    columns : sequence of (str, str)
-        Name and kind of each input column.
+    `name` is that of the table, `digest` the hash of the identity of its files and of the settings that read them, and
+    `source` its location. `columns` has the name and kind of each input column.
     """
 
     name: str
@@ -52,14 +42,8 @@ class ExperimentTracker(ABC):
 
     Methods raise the errors of the library; `is_temporary` tells which of them may be tried again.
 
-    Parameters
-    ----------
-    settings : mapping of str to JSON value
-        Settings of the tracker.
-    ids : dict of str to str
-        Key to the id of each run of an interrupted run; filled by `start`.
-    uploading : callable
-        Called with the size in bytes of each file before it is uploaded.
+    `settings` are those of the tracker. `ids` has the id of each run of an interrupted run by key; `start` fills it.
+    `uploading` is called with the size in bytes of each file before it is uploaded.
     """
 
     def __init__(self, settings: Mapping[str, Any], ids: dict[str, str], uploading: Callable[[int], None]) -> None:

@@ -33,10 +33,7 @@ Message = dict[str, Any]
 class TrackerWorker:
     """Loop of the child process.
 
-    Parameters
-    ----------
-    first : dict
-        The settings: ``tracker``, ``settings``, ``timeout``, and ``ids_path``, the file of the ids of the runs.
+    `first` has the settings: ``tracker``, ``settings``, ``timeout``, and ``ids_path``, the file of the ids of the runs.
     """
 
     def __init__(self, first: Message, answers: TextIO) -> None:

@@ -14,16 +14,8 @@ def make_inner_folds(
 ) -> tuple[list[Fold], str]:
     """Return the folds of the training rows by the rules of `split`, and a note; "" without one.
 
-    Parameters
-    ----------
-    y : array, shape (n_rows,) or (n_rows, n_targets)
-        Class codes or numbers of the training rows.
-    groups, times : array, shape (n_rows,), optional
-
-    Raises
-    ------
-    DataError
-        If there are fewer rows or groups than folds.
+    `y`, shape (n_rows,) or (n_rows, n_targets), has class codes or numbers of the training rows; `groups` and `times`
+    have shape (n_rows,). Raise DataError if there are fewer rows or groups than folds.
     """
     inner = split.model_copy(update={"cv": n_folds, "column": None, "cutoff": None, "repeats": 1, "seed": None})
     own_seed = derive_seed(seed if split.seed is None else split.seed, "folds of a search")

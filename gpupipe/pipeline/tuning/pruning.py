@@ -25,17 +25,8 @@ LOSSES = ("loss", "logloss", "mlogloss", "rmse")  # metrics of progress reports 
 class CurvePruner:
     """Observer of one training, which prunes its trial by the losses of the held-out rows.
 
-    Parameters
-    ----------
-    trial : optuna.Trial
-        Receives the losses.
-    safe_point : callable
-        Called at each safe point of the training, before the comparison.
-
-    Attributes
-    ----------
-    curve : list of (int, float)
-        Steps and losses so far.
+    `trial` receives the losses. `safe_point` is called at each safe point of the training, before the comparison.
+    `curve` has the steps and losses so far.
     """
 
     def __init__(self, trial: optuna.Trial, settings: ModelSettings, safe_point: Callable[[str], None]) -> None:

@@ -37,14 +37,8 @@ class FoldPrediction:
 class FoldTraining:
     """Training on the folds of one matrix, shared by all trials of a search.
 
-    Parameters
-    ----------
-    X : array of float32, shape (n_rows, d), column-major
-        The training rows, on the device of the backend.
-    y : array, shape (n_rows,)
-        On the host.
-    context : FitContext
-        Context of the model on all rows.
+    `X`, float32, shape (n_rows, d), column-major, has the training rows, on the device of the backend. `y`, shape
+    (n_rows,), is on the host. `context` is that of the model on all rows.
     """
 
     def __init__(self, X: Array, y: Array, folds: Sequence[Fold], context: FitContext) -> None:

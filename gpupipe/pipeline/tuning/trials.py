@@ -41,10 +41,8 @@ class FinishedTrial:
     ----------
     params : mapping of str to JSON value
         Values of the searched parameters.
-    state : {"complete", "pruned", "failed"}
     score : float, optional
         Mean metric of the folds; None unless complete.
-    seconds : float
     elapsed : float
         Seconds of the search up to the end of this trial, with those of interrupted runs.
     n_models : int
@@ -71,20 +69,9 @@ class FinishedTrial:
 class TrialStudy:
     """Finished trials of one search, and the suggestion of the next one.
 
-    Parameters
-    ----------
-    space : mapping of str to BaseDistribution
-    first : mapping of str to value
-        Point of the space that stands for the first trial.
-    path : Path, optional
-        SQLite file of the finished trials; None: they are not saved.
-    resume : bool
-        Whether to load the trials of the file; otherwise they are removed.
-
-    Attributes
-    ----------
-    damage : str
-        Why trials could not be loaded or saved; "" if they could.
+    `first` is the point of the space that stands for the first trial. `path` is the SQLite file of the finished trials;
+    None: they are not saved. If `resume`, the trials of the file are loaded; otherwise they are removed. `damage` is
+    the reason that trials could not be loaded or saved; "" if they could.
     """
 
     def __init__(

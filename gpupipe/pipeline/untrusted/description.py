@@ -35,14 +35,8 @@ QUADRATIC = ("idna", "punycode")  # encodings of short names: their decoders tak
 class DescribedFeatures:
     """Features of a model in another process.
 
-    Attributes
-    ----------
-    inputs, names : tuple of str
-        Input columns and feature names.
-    input_schema : Schema
-        The encoded input columns, without their levels.
-    derivation : Derivation, optional
-        The further tables, without ops.
+    `inputs` and `names` are input columns and feature names. `input_schema` has the encoded input columns, without
+    their levels, and `derivation` the further tables, without ops.
     """
 
     inputs: tuple[str, ...]
@@ -82,10 +76,7 @@ def _describe_schema(schema: Schema) -> dict[str, Any]:
 def read_description(document: Mapping[str, Any]) -> dict[str, Any]:
     """Return the attributes of a `LoadedModel`, by name, from the JSON values of `describe`.
 
-    Raises
-    ------
-    ValueError
-        If the description is malformed.
+    Raise ValueError if the description is malformed.
     """
     try:
         return _read_description(document)

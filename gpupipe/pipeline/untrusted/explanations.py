@@ -50,19 +50,8 @@ def read_explanation(
 ) -> Explanation:
     """Return the explanation of `n_rows` rows by a model with `goal`.
 
-    Parameters
-    ----------
-    known : sequence of str
-        The names that columns may have.
-    feature_names : sequence of str
-        The names that divided features may have.
-    interactions : bool
-        Whether they were requested.
-
-    Raises
-    ------
-    ValueError, KeyError, TypeError
-        If the reply is malformed.
+    `known` has the names that columns may have, and `feature_names` those that divided features may have.
+    `interactions` is true if they were requested. Raise ValueError, KeyError or TypeError if the reply is malformed.
     """
     document = reply["explanation"]
     columns, outputs = (read_names(document[key], f"the {key} of the explanation") for key in ("columns", "outputs"))

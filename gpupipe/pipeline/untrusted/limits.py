@@ -23,13 +23,9 @@ MEMORY_PER_THREAD = 64 * MIB  # stacks and buffers of the thread pools of three 
 class UntrustedLimits:
     """Limits on the child process of an untrusted model.
 
-    Attributes
-    ----------
-    memory_bytes : int
-        Memory that the child may allocate in addition to its imports.
-    seconds : float, optional
-        Time per request: loading the model, or a batch of up to 1,048,576 rows. None: 120 s plus 2 ms per row of the
-        batch and further tables.
+    `memory_bytes` is the memory that the child may allocate in addition to its imports. `seconds` is the time per
+    request: loading the model, or a batch of up to 1,048,576 rows. None: 120 s plus 2 ms per row of the batch and
+    further tables.
     """
 
     memory_bytes: int

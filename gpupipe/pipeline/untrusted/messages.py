@@ -31,13 +31,7 @@ def pack(document: Mapping[str, Any], parts: Sequence[Any] = ()) -> bytes:
 
 
 def unpack(message: bytes) -> tuple[dict[str, Any], list[memoryview]]:
-    """Return the JSON object and the buffers of a message.
-
-    Raises
-    ------
-    ValueError
-        If the message is malformed.
-    """
+    """Return the JSON object and the buffers of a message. Raise ValueError if the message is malformed."""
     if len(message) < LENGTH.size:
         raise ValueError(f"expected a message of at least {LENGTH.size} bytes; found {len(message)}")
     (length,) = LENGTH.unpack_from(message)
@@ -74,19 +68,9 @@ def pack_arrays(arrays: Mapping[str, Array]) -> tuple[list[dict[str, Any]], list
 def unpack_array(described: Any, part: memoryview, dtypes: Iterable[str], shape: Sequence[int | None]) -> Array:
     """Return a writable array from an untrusted buffer.
 
-    Parameters
-    ----------
-    described : Any
-        Its JSON description in the message.
-    dtypes : iterable of str
-        The allowed dtypes, such as ``"<f8"``.
-    shape : sequence of int or None
-        The expected shape; None allows any length of that dimension.
-
-    Raises
-    ------
-    ValueError
-        If the description is malformed, or contradicts `part`, `dtypes` or `shape`.
+    `described` is its JSON description in the message. `dtypes` are the allowed ones, such as ``"<f8"``. None in
+    `shape` allows any length of that dimension. Raise ValueError if the description is malformed, or contradicts
+    `part`, `dtypes` or `shape`.
     """
     if not isinstance(described, dict) or set(described) != {"name", "dtype", "shape", "order"}:
         raise ValueError("array: expected the keys name, dtype, shape, order")

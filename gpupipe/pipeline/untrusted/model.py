@@ -177,12 +177,8 @@ def load_untrusted(
 ) -> UntrustedModel:
     """Load a model in a child process; see `gpupipe.load_model`.
 
-    Raises
-    ------
-    ArtifactError
-        As `gpupipe.load_model`; also if the model crashes the child or exceeds its limits.
-    ConfigError
-        If `device` is ``"gpu"``, or `limits` has keys other than ``memory`` and ``time``.
+    Raise ArtifactError as `gpupipe.load_model`; also if the model crashes the child or exceeds its limits. Raise
+    ConfigError if `device` is ``"gpu"``, or `limits` has keys other than ``memory`` and ``time``.
     """
     if device not in ("auto", "cpu"):
         if device != "gpu":

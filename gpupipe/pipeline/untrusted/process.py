@@ -26,12 +26,7 @@ SETTINGS = {"ARROW_DEFAULT_MEMORY_POOL": "system"}
 class ModelProcess:
     """A child process that runs a model, restarted by the next request if it has ended; requests are serialized.
 
-    Parameters
-    ----------
-    folder : Path
-        The model directory.
-    allow_code : bool
-        Whether the child may compile and run custom kernels of the model.
+    `folder` is the model directory. If `allow_code`, the child may compile and run custom kernels of the model.
     """
 
     def __init__(self, folder: Path, allow_code: bool, limits: UntrustedLimits) -> None:
@@ -51,19 +46,10 @@ class ModelProcess:
     ) -> tuple[Result, list[str]]:
         """Send a request; return the result of `read` on the reply, and the warnings of the child.
 
-        Parameters
-        ----------
-        message : mapping
-            JSON values; ``request`` is the kind of the request.
-        read : callable
-            Takes the JSON object and the buffers of the reply; raises ValueError, KeyError or TypeError if they are
-            malformed.
-        parts : sequence of buffers
-            The tables, as Arrow IPC streams.
-        n_rows : int
-            Rows in the request, for its time limit.
-        array_bytes : int
-            Maximum size of the arrays in the reply.
+        `message` has JSON values; ``request`` is the kind of the request. `read` takes the JSON object and the buffers
+        of the reply; it raises ValueError, KeyError or TypeError if they are malformed. `parts` are the tables, as
+        Arrow IPC streams. `n_rows` is the number of rows in the request, for its time limit. `array_bytes` is the
+        maximum size of the arrays in the reply.
 
         Raises
         ------

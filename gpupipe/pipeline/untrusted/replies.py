@@ -127,14 +127,8 @@ def write_error(error: Exception) -> dict[str, Any]:
 def read_error(document: Any, where: str, memory_bytes: int) -> GpupipeError:
     """Return the error reported by the child.
 
-    Parameters
-    ----------
-    document : Any
-        JSON values written by `write_error`.
-    where : str
-        The model directory.
-    memory_bytes : int
-        The memory limit of the child.
+    `document` has JSON values written by `write_error`. `where` is the model directory, and `memory_bytes` the memory
+    limit of the child.
     """
     kind, what, place, fix = (_check_text(document[key]) for key in ("kind", "what", "where", "fix"))
     if kind == TOO_LARGE:

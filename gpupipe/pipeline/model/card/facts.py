@@ -26,16 +26,8 @@ from gpupipe.tasks import SUPERVISED
 class CardFacts:
     """Everything that a model card may state.
 
-    Attributes
-    ----------
-    manifest : mapping
-        The content of manifest.json.
-    importances : sequence of ColumnImportance
-        Most important first.
-    coverage : sequence of IntervalCoverage, optional
-        That of each target.
-    parity : Verification, optional
-        Verification of the exported model on the CPU.
+    `manifest` is the content of manifest.json. `importances` start with the most important one. `coverage` is that of
+    each target. `parity` is the verification of the exported model on the CPU.
     """
 
     job: Job
