@@ -313,8 +313,8 @@ class Pipeline(FeatureAccess):
         is_quiet = not is_interactive() if quiet is None else quiet
         with python_errors(config), Console(quiet=is_quiet) as console:
             where = None if output is None else Path(output)
-            listeners = [console, *([WarningListener(config)] if is_quiet else [])]  # the display shows warnings
-            done = run_pipeline(config, where, listeners, resume=resume, n_processes=n_processes)
+            warn = () if not is_quiet else (WarningListener(config),)  # the display shows warnings itself
+            done = run_pipeline(config, where, [console, *warn], resume=resume, n_processes=n_processes)
             console.finished(leaderboard_rows(done.candidates), done.document, done.shown_path)
         return done.require_limits()
 

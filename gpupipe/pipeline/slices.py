@@ -25,7 +25,7 @@ from gpupipe.report.slices import MetricSlice, missed_text
 from gpupipe.report.text import column_value, number, whole_number
 from gpupipe.table.numeric_columns import as_numbers
 from gpupipe.table.schema import FIRST_LEVEL, NAT
-from gpupipe.typing import Array
+from gpupipe.typing import Array, HostArray
 
 MOST_LEVELS = 20  # of a column; if there are more, rare ones are one slice
 MOST_VALUES = 10  # whole numbers that are slices by themselves
@@ -188,10 +188,10 @@ def _measure(job: Job, outcome: LeaderboardResult, levels: Mapping[str, RowLevel
             return dict.fromkeys(outcome.leaderboard[0].metrics, math.nan)
 
     def measure(column: str, level: str | None, rows: Array) -> MetricSlice:
-        metrics, errors = score(rows), dict[str, Array]()
+        metrics, errors = score(rows), dict[str, HostArray]()
         known = {metric: value for metric, value in metrics.items() if math.isfinite(value)}
         if len(rows) >= FEWEST_ROWS and known:
-            strata = class_strata(truth.y[rows], job.goal.has_classes)
+            strata = class_strata(np.asarray(truth.y[rows]), job.goal.has_classes)
             errors = sampling_errors(lambda at: score(rows[at]), known, strata, most_rows=MOST_RESAMPLED)
         ends = {metric: np.nanquantile(each, (0.025, 0.975)).tolist() for metric, each in errors.items()}
         intervals = {m: (known[m] + min(low, 0.0), known[m] + max(high, 0.0)) for m, (low, high) in ends.items()}

@@ -40,7 +40,8 @@ def find_outcome_dates(
         return {}, {}
     sample = smaller(replace(sample, columns={name: sample.columns[name] for name in names}))
     powers = {name: _power(name, sample) for name in names}
-    certain, doubtful = {}, {}
+    certain: dict[tuple[str, str], str] = {}
+    doubtful: dict[tuple[str, str], str] = {}
     for pair in combinations(sorted(names, key=lambda name: -float(np.nanmean(sample.columns[name]))), 2):
         evidence, is_certain = _evidence(pair, powers, sample, target, classes)
         if evidence:

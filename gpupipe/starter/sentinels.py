@@ -124,9 +124,11 @@ def is_date(column: ColumnFacts) -> bool:
 def _numbers(column: ColumnFacts) -> Array | None:
     """Return the distinct values as numbers, of dates in days since 1970; None for other columns."""
     if column.holds in ("integer", "number"):
-        return column.distinct.to_numpy(zero_copy_only=False).astype(np.float64)
+        numbers: Array = column.distinct.to_numpy(zero_copy_only=False).astype(np.float64)
+        return numbers
     if column.holds == "time":
-        return column.distinct.cast(pa.timestamp("us")).cast(pa.int64()).to_numpy(zero_copy_only=False) / DAY
+        days: Array = column.distinct.cast(pa.timestamp("us")).cast(pa.int64()).to_numpy(zero_copy_only=False) / DAY
+        return days
     if column.holds != "text" or not (formats := time_formats(column.texts)):
         return None
     read = reader_of(formats[0])
@@ -145,7 +147,7 @@ def _chosen(x: Array, column: ColumnFacts, known: set[float]) -> set[float]:
     for value in sorted(candidates, key=lambda value: -abs(value - center)):
         is_usual = bool(usual[x == value].any())
         is_code = is_usual and not is_date(column)
-        codes = (x == value) | (is_code & (np.abs(x - value) <= CODES) & (x == x.round()))
+        codes = (x == value) | (is_code & (np.abs(x - value) <= CODES) & (x == np.round(x)))
         # Usual marks at the other end do not acquit this one.
         others = ~codes & ~chosen & ~(usual & ((x - center) * (value - center) < 0))
         if column.counts[others].sum() < MIN_OTHER_ROWS:

@@ -32,11 +32,11 @@ def write_source(
     if source_table.source.isolate:
         document.line("  isolate: true", "read the files in a child process first")
     _write_csv(document, columns)
-    if analysis is not None:
-        document.line(f"  target: {flow(analysis.goal.target)}", about_target(analysis))
+    if analysis is not None and (target := analysis.goal.target) is not None:
+        document.line(f"  target: {flow(target)}", about_target(analysis))
         if analysis.positive is not None:
             document.line(f"  positive: {flow(analysis.positive.label)}", analysis.positive.reason)
-        _write_where(document, columns.sentinels.get(analysis.goal.target), analysis.goal.target)
+        _write_where(document, columns.sentinels.get(target), target)
     _write_drop(document, columns, analysis.leaks if analysis else {})
     _write_schema(document, columns, analysis.hints if analysis else {})
     document.blank()

@@ -10,6 +10,7 @@ import webbrowser
 from collections.abc import Callable
 from datetime import datetime
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -30,9 +31,12 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
         {"a": generator.normal(size=200), "b": generator.normal(size=200), "w": 1 + np.arange(200) % 3}
     )
     frame["y"] = np.where(frame["a"] + generator.normal(size=200) > 0, "yes", "no")
-    quick = {"target": "y", "report": {"enabled": False}, "evaluate": {"importance": False}}
+    quick: dict[str, Any] = {"target": "y", "report": {"enabled": False}, "evaluate": {"importance": False}}
     gp.Pipeline(frame, models=["gaussian_nb"], drop=["w"], **quick).run(folder / "bayes")
-    linear = {"models": [{"logistic_regression": {"C": 0.5}}], "features": [{"standardize": "@numeric"}]}
+    linear: dict[str, Any] = {
+        "models": [{"logistic_regression": {"C": 0.5}}],
+        "features": [{"standardize": "@numeric"}],
+    }
     gp.Pipeline(frame, **linear, **quick).run(folder / "deep" / "linear")
     gp.Pipeline(frame, **linear, split={"cv": 3}, name="folds", **quick).run(folder / "folds")
     gp.Pipeline(frame, **linear, weight="w", **quick).run(folder / "weighted")

@@ -88,7 +88,7 @@ def test_labels_are_distinct_or_given() -> None:
 
 
 def test_a_class_of_scikit_learn_trains_as_the_object_and_needs_no_file(tmp_path: Any) -> None:
-    quick = {"target": "y", "report": {"enabled": False}, "evaluate": {"importance": False}}
+    quick: dict[str, Any] = {"target": "y", "report": {"enabled": False}, "evaluate": {"importance": False}}
     pipeline = gp.Pipeline(FRAME, models=[DecisionTreeClassifier(max_depth=3, random_state=5)], **quick)
     assert code_references(pipeline.config) == {}  # so it runs under --no-code
     (written,) = yaml.safe_load(resolved_yaml(pipeline.config))["models"]

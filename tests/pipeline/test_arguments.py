@@ -292,7 +292,8 @@ def test_other_numbers_are_refused_as_a_split(given: Any) -> None:
 
 def test_names_that_are_not_texts_are_those_of_the_frame() -> None:
     frame = FRAME.set_axis([1, 2, 3], axis=1)
-    config = gp.Pipeline(frame, target=np.int64(3), split={"group": 2}, data={1: {"range": [0, 99]}}).config
+    named: dict[Any, Any] = {1: {"range": [0, 99]}}
+    config = gp.Pipeline(frame, target=np.int64(3), split={"group": 2}, data=named).config
     assert (config.source.target, config.split.group, *config.data) == ("3", "2", "1")
 
 

@@ -125,7 +125,8 @@ def issued(frame: Any, **settings: Any) -> list[str]:
 
 
 def test_features_warns_of_each_thing_that_a_frame_loses() -> None:
-    frame = visits().assign(tags=[["a"]] * N_ROWS, reply=["N/A" if i % 9 == 0 else f"{i % 3}" for i in range(N_ROWS)])
+    tags: Any = [["a"]] * N_ROWS
+    frame = visits().assign(tags=tags, reply=["N/A" if i % 9 == 0 else f"{i % 3}" for i in range(N_ROWS)])
     frame.insert(0, "Unnamed: 0", range(N_ROWS))
     found = issued(frame, target="paid")
     for pattern in (

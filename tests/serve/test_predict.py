@@ -285,7 +285,8 @@ def test_no_rows_are_checked_like_one(client: AppClient, model: Model, rows: Row
     assert [problem["column"] for problem in one.json["problems"]] == [absent]
     with pytest.raises(gp.SchemaError, match=absent):
         model.predict(pd.DataFrame({name: [] for name in names}))
-    for body in ({"columns": {}}, to_stream(pa.table({}))):
+    bodies: list[Any] = [{"columns": {}}, to_stream(pa.table({}))]
+    for body in bodies:
         headers = {"content-type": ARROW if isinstance(body, bytes) else "application/json"}
         assert len(client("/predict", body, headers=headers).json["problems"]) == len(rows[2])
     nothing: dict[str, list[Any]] = {name: [] for name in rows[2]}

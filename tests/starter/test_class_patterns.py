@@ -20,7 +20,10 @@ Columns = dict[str, Any]
 def sample_of(columns: Columns, y: Any, task: Any = "multiclass", times: frozenset[str] = frozenset()) -> NumericSample:
     """Return a sample in which columns of text are coded."""
     coded = frozenset(name for name, x in columns.items() if np.asarray(x).dtype == object)
-    codes = {name: pd.Series(columns[name]).astype("category").cat.codes.replace(-1, np.nan) for name in coded}
+    codes = {
+        name: pd.Series(columns[name]).astype("category").cat.codes.astype(float).replace(-1.0, np.nan)
+        for name in coded
+    }
     numbers = {name: np.asarray(codes.get(name, x), float) for name, x in columns.items()}
     fold = np.random.default_rng(3).permutation(len(y)) % FOLDS
     return NumericSample(numbers, np.asarray(y, float), task, fold, True, coded, times)
@@ -42,7 +45,7 @@ def amounts(rng: np.random.Generator) -> Any:
 
 
 def note(rng: np.random.Generator, rows: Any) -> Any:
-    return np.where(rows, rng.choice(["fee", "trip", "debt", "move"], N), None)
+    return pd.Series(rng.choice(["fee", "trip", "debt", "move"], N)).where(rows, None).to_numpy(object)
 
 
 Make = Callable[[np.random.Generator, Any], Columns]

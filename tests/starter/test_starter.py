@@ -106,7 +106,7 @@ def test_without_a_target_the_columns_are_listed_and_the_likely_ones_suggested(
 
 def test_an_identifier_is_not_suggested_as_the_target(frame: pd.DataFrame, tmp_path: Path) -> None:
     n = len(frame)
-    keys = {"account_id": np.arange(n) // 5 * 13, "zip": [f"0{i % 40:04d}" for i in range(n)]}
+    keys: dict[str, Any] = {"account_id": np.arange(n) // 5 * 13, "zip": [f"0{i % 40:04d}" for i in range(n)]}
     table = frame.rename(columns={"y": "reply"}).assign(**keys, seen=pd.date_range("2020-01-01", periods=n))
     table.to_csv(tmp_path / "t.csv", index=False)
     lines = [line for line in list_columns(str(tmp_path / "t.csv")).splitlines() if "--target" in line]

@@ -54,7 +54,7 @@ class Foreign:
 class Old(Foreign):
     """An array of a library that exports DLPack without a version."""
 
-    def __dlpack__(self, stream: Any = None) -> Any:
+    def __dlpack__(self, stream: Any = None) -> Any:  # type: ignore[override]
         return self._array.__dlpack__()
 
 

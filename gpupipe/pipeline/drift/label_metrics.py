@@ -109,7 +109,7 @@ def compare_metrics(
         return []
     score = _scorer(rows, names, goal, decision, backend)
     values = score(np.arange(n))
-    errors = sampling_errors(score, values, class_strata(rows.y, goal.has_classes))
+    errors = sampling_errors(score, values, class_strata(np.asarray(rows.y), goal.has_classes))
     found = []
     for name, reference in recorded.items():
         if not math.isfinite(values.get(name, math.nan)):

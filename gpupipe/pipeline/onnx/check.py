@@ -122,9 +122,9 @@ def compare(
         raise GpupipeError(what, where=where, fix=FIX)
     if moved > SHARE_OF_ROWS * len(rows):
         differs = ~same[~is_equal][error[~is_equal] > TOLERANCE].all(axis=0)
-        columns = [f"{kind.name} ({kind.op})" for kind, is_one in zip(expected.kinds, differs, strict=True) if is_one]
+        named = [f"{kind.name} ({kind.op})" for kind, is_one in zip(expected.kinds, differs, strict=True) if is_one]
         raise ConfigError(
-            f"{runtime} computes other last digits of {', '.join(columns)}, which move {moved} of {len(error)} "
+            f"{runtime} computes other last digits of {', '.join(named)}, which move {moved} of {len(error)} "
             f"recorded rows over splits of the trees; the largest difference of a prediction is {error.max():.2g}",
             where=where,
             fix="train without these ops, or serve the model with gpupipe serve; no file was written",

@@ -22,7 +22,7 @@ def test_the_values_become_null_and_all_others_stay_as_they_are() -> None:
 
 def test_later_ops_and_linear_models_treat_them_as_missing() -> None:
     frame = pd.DataFrame({"x": [1.0, -99.0, 3.0, 5.0], "z": [0.5, 1.0, 1.5, 2.0]})
-    ops = [{"null_if": {"columns": "x", "values": [-99]}}, {"auto": "@all"}]
+    ops: list[Any] = [{"null_if": {"columns": "x", "values": [-99]}}, {"auto": "@all"}]
     found = FeatureProgram(ops).set_output(transform="pandas").fit_transform(frame)
     assert found["x_missing"].tolist() == [0, 1, 0, 0]
     filled = np.array([1, 3, 3, 5.0])
@@ -31,7 +31,7 @@ def test_later_ops_and_linear_models_treat_them_as_missing() -> None:
 
 def test_with_as_the_column_is_kept() -> None:
     frame = pd.DataFrame({"x": [1.0, 99.0]})
-    ops = [{"null_if": {"columns": "x", "values": [99], "as": "known"}}, {"auto": "@all"}]
+    ops: list[Any] = [{"null_if": {"columns": "x", "values": [99], "as": "known"}}, {"auto": "@all"}]
     found = FeatureProgram(ops, view="codes").set_output(transform="pandas").fit_transform(frame)
     assert found["x"].tolist() == [1, 99]
     assert found["known"].isna().tolist() == [False, True]

@@ -57,7 +57,7 @@ def test_metrics_under_folds_are_means_over_the_folds() -> None:
 def test_the_interval_of_a_mean_is_that_of_the_differences_of_its_rows() -> None:
     one, two = numeric(1.0), numeric(1.1)
     pair = [TestRows(frame, PRICE) for frame in (one, two)]
-    found = paired_differences(*pair, *(scores(rows, "mae", "r2") for rows in pair))
+    found = paired_differences(pair[0], pair[1], *(scores(rows, "mae", "r2") for rows in pair))
     errors = [np.abs(frame["target"] - frame["prediction"]) for frame in (one, two)]
     expected = mean_absolute_error(two["target"], two["prediction"]) - errors[0].mean()
     half = 1.96 * (errors[1] - errors[0]).std() / np.sqrt(N)
@@ -69,7 +69,7 @@ def test_the_interval_of_a_mean_is_that_of_the_differences_of_its_rows() -> None
 def test_equal_predictions_differ_by_nothing() -> None:
     pair = [TestRows(binary(1.0), BINARY)] * 2
     metrics = scores(pair[0], "roc_auc", "f1")
-    found = paired_differences(*pair, metrics, metrics)
+    found = paired_differences(pair[0], pair[1], metrics, metrics)
     assert list(found.values()) == [{"difference": 0.0, "low": 0.0, "high": 0.0}] * 2
 
 
@@ -78,7 +78,7 @@ def test_groups_widen_the_interval() -> None:
     widths = []
     for group in ("shop", None):
         pair = [TestRows(f.assign(row=np.arange(5 * N), shop=np.arange(5 * N) // 5), PRICE, group) for f in frames]
-        found = paired_differences(*pair, *(scores(rows, "rmse") for rows in pair))["rmse"]
+        found = paired_differences(pair[0], pair[1], *(scores(rows, "rmse") for rows in pair))["rmse"]
         widths.append(found["high"] - found["low"])
     assert widths[0] / widths[1] == pytest.approx(np.sqrt(5), rel=0.3)
 
@@ -90,7 +90,7 @@ def test_a_metric_that_the_predictions_do_not_reproduce_has_no_interval() -> Non
     recorded = [scores(rows, "roc_auc", "f1", "cost") for rows in pair]
     recorded[1]["f1"] += 0.01  # weighted
     recorded[0]["of_a_package"] = recorded[1]["of_a_package"] = 1.0
-    assert set(paired_differences(*pair, *recorded)) == {"roc_auc"}
+    assert set(paired_differences(pair[0], pair[1], *recorded)) == {"roc_auc"}
 
 
 def test_classes_of_any_type_and_several_targets_are_read() -> None:

@@ -70,7 +70,7 @@ def sales() -> pd.DataFrame:
     return pd.DataFrame({"amount": amount, "speed": speed, "shop": rng.choice(list("abcdef"), ROWS), "price": price})
 
 
-FEATURES = {
+FEATURES: dict[str, Any] = {
     "log1p": [{"log1p": ["amount"]}],
     "log1p, impute, scale": [
         {"log1p": ["amount"]}, {"impute": {"columns": ["amount"], "indicator": True}}, {"standardize": ["amount"]},
