@@ -77,7 +77,7 @@ class HealthMonitor:
         self._moved = time.monotonic()
 
     def query(self, question: Coroutine[Any, Any, Answer], seconds: float | None = None) -> Answer:
-        """Return the scheduler's answer to a request within `seconds` (by default the deadline), or raise ClusterError."""
+        """Return the scheduler's answer within `seconds` (by default the deadline), or raise ClusterError."""
         asked = asyncio.run_coroutine_threadsafe(question, self.client.loop.asyncio_loop)
         try:
             return asked.result(seconds or self.deadline)

@@ -43,7 +43,7 @@ def _parts(version: str | None, n_parts: int) -> list[str]:
 
 
 def process_versions(found: Mapping[str, Any], ours: str | None = None) -> dict[str, str | None]:
-    """Return the versions of one process in Dask's record of it, with `ours` for gpupipe, which Dask does not report."""
+    """Return the versions in Dask's record of a process, and `ours` for gpupipe, which Dask does not report."""
     packages = found["packages"]
     python = ".".join(packages["python"].split(".")[:3])
     return {"gpupipe": ours, "python": python, "distributed": packages["distributed"], "numpy": packages["numpy"]}

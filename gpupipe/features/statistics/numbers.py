@@ -41,10 +41,10 @@ FEWER_FOR_DISTINCT = 4  # times; a sort costs more than the search reads
 class NumberStatistics:
     """Reductions of numeric columns over the rows of `table`, with cached results.
 
-    By default, `engine` is compiled loops if they are faster for this table. `weights` are positive, float64, shape
-    (n_rows,); None: each row counts once. They count in means, deviations, quantiles, modes and Yeo-Johnson exponents.
-    They do not count in null counts and extremes. The attribute `weights` is on the device of `backend`; None if all
-    weights are 1.
+    `engine` is "numpy" or "numba"; None: compiled loops if they are faster for this table. `weights` are positive,
+    float64, shape (n_rows,); None: each row counts once. They count in means, deviations, quantiles, modes and
+    Yeo-Johnson exponents. They do not count in null counts and extremes. The attribute `weights` is on the device of
+    `backend`; None if all weights are 1.
     """
 
     weights: Any  # an array; for a partitioned table, a sequence of array handles
