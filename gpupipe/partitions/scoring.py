@@ -137,18 +137,10 @@ def score_chunks(
 ) -> ScoringResult:
     """Write the predictions of the rows of a source: ``part-00000.parquet`` and so on, in their order.
 
-    Parameters
-    ----------
-    chunks : list of ArrowChunk
-        Released as they are scored: the list is empty afterwards.
-    folder : Path
-        Absolute and empty, reachable by all workers.
-    tables, as_of
-        As in `gpupipe.pipeline.model.model.Model.predict`.
-    copied : sequence of str
-        Columns of the chunks to write before the predictions.
-    explain : int
-        Number of the strongest contributions to write for each prediction.
+    `chunks` are released as they are scored: the list is empty afterwards. `folder` is absolute and empty, reachable by
+    all workers. `tables` and `as_of` are as in `gpupipe.pipeline.model.model.Model.predict`. `copied` are the columns
+    of the chunks to write before the predictions. `explain` is the number of the strongest contributions to write for
+    each prediction.
 
     Raises
     ------

@@ -43,9 +43,9 @@ class IndexTerm:
 class CategoryExpr:
     """A categorical expression of the columns `inputs`.
 
-    `index` has the terms of the raw index of a row, which is below `size`. `labels` has the label of code ``FIRST_LEVEL
-    + i``. `remap` has the code of each raw index, shape (size,); None if they are equal. `kind` is ``"categorical"`` or
-    ``"boolean"``. `root` is the column that it represents; ``""`` is its one input.
+    `index` has the terms of the raw index of a row, which is below `size`. `labels` has the label of code
+    ``FIRST_LEVEL + i``. `remap` has the code of each raw index, shape (size,); None if they are equal. `kind` is
+    ``"categorical"`` or ``"boolean"``. `root` is the column that it represents; ``""`` is its one input.
     """
 
     name: str

@@ -33,9 +33,10 @@ def find_exponent(x: Array, weights: Array | None = None) -> PowerFit:
 
     NaN in `x` is ignored. `weights` are positive; by default, each value counts once.
 
-    Maximizes the profile likelihood of I.-K. Yeo and R. A. Johnson, "A new family of power transformations to improve
-    normality or symmetry", Biometrika 87 (2000) 954, as scikit-learn's PowerTransformer does, but only over exponents
-    whose results float32 can represent: far below 0, all large values become equal; far above 1, they overflow.
+    It maximizes the profile likelihood of I.-K. Yeo and R. A. Johnson, "A new family of power transformations to
+    improve normality or symmetry", Biometrika 87 (2000) 954, as scikit-learn's PowerTransformer does, but only over
+    exponents whose results float32 can represent: far below 0, all large values become equal; far above 1, they
+    overflow.
     """
     from scipy.optimize import fminbound
 

@@ -32,8 +32,8 @@ DEVIATIONS = 3.0  # of a rank in the sample; if a bracket misses (1 in some hund
 class Bracket:
     """An interval of values, and the number of values below and inside it.
 
-    The limits are inclusive. `n` is the number of values inside. `values` are these, shape (n,); empty if ``low ==
-    high``, or if they are too many to transfer.
+    The limits are inclusive. `n` is the number of values inside. `values` are these, shape (n,); empty if
+    ``low == high``, or if they are too many to transfer.
     """
 
     low: float
