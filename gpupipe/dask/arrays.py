@@ -17,17 +17,10 @@ from gpupipe.typing import Array
 def to_dask_array(
     partitions: Sequence[ResultHandle[Array]], heights: Sequence[int], width: tuple[int, ...], meta: Array
 ) -> Any:
-    """Return partitions as one Dask array; nothing is moved.
+    """Return partitions of shape (height, *width) as one Dask array; nothing is moved.
 
-    Parameters
-    ----------
-    partitions : sequence of handles
-        Of arrays of shape (height, *width).
-    heights : sequence of int
-        Rows of each; partitions without rows are dropped.
-    width : tuple of int
-    meta : array
-        Empty, of the library and dtype of the partitions.
+    `heights` are their numbers of rows; partitions without rows are dropped. `meta` is empty, of their library and
+    dtype.
     """
     return dask.array.concatenate(
         [

@@ -27,14 +27,8 @@ def fit_xgboost(model: XGBoost, X: PartitionedMatrix, y: Array | None, context: 
     """Train XGBoost on a matrix in partitions; training restarts on the remaining workers if one is lost.
 
     Its histograms are sketched on each worker and merged, so trees may differ in their last splits from those of one
-    machine, and with the number of workers.
-
-    Raises
-    ------
-    ClusterError
-        If workers were lost in every attempt.
-    ConfigError
-        If XGBoost refuses the parameters, or is not installed.
+    machine, and with the number of workers. Raise ClusterError if workers were lost in every attempt, and ConfigError
+    if XGBoost refuses the parameters or is not installed.
     """
     workers, where = X.workers, "models: xgboost"
     assert isinstance(workers, DaskWorkers)

@@ -55,14 +55,7 @@ def connect(
 ) -> Iterator[DaskWorkers]:
     """Yield the workers of a cluster. Workers started here are always stopped on exit.
 
-    Parameters
-    ----------
-    settings : ClusterSettings
-        With a ``scheduler``.
-    device : {"auto", "cpu", "gpu"}
-        auto: the GPU if every worker has one.
-    options : DeviceOptions
-        How a worker's GPU is used.
+    `settings` have a ``scheduler``. `device` is auto, cpu or gpu; auto: the GPU if every worker has one.
 
     Raises
     ------
@@ -237,10 +230,7 @@ def _checked(
 def current_client() -> Any:
     """Return the client that Dask uses at present in this thread.
 
-    Raises
-    ------
-    ConfigError
-        If there is none, or Dask's scheduler is not installed.
+    Raise ConfigError if there is none, or Dask's scheduler is not installed.
     """
     _require("distributed", "pip install 'gpupipe[cluster]'")
     from distributed import Client

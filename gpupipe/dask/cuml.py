@@ -38,10 +38,7 @@ def refusal(
 ) -> EstimatorRefusal | None:
     """Return the reason that the GPUs of the workers cannot train a model, or None if they can.
 
-    Raises
-    ------
-    GpupipeError
-        As `gpupipe.models.training.prepare_rows`.
+    Raise the errors of `gpupipe.models.training.prepare_rows`.
     """
     name, rows = model.estimator_name(context.task), prepare_rows(model, X, y, context)
     params = keyword_arguments(model, X, context, 1)
@@ -62,17 +59,8 @@ def refusal(
 def fit_cuml(model: ModelSettings, X: PartitionedMatrix, y: Array | None, context: FitContext) -> FittedModel:
     """Train a model that `refusal` accepts; see `gpupipe.dask.training.fit_on_cluster`.
 
-    Returns
-    -------
-    FittedModel
-        Portable: it predicts on the host.
-
-    Raises
-    ------
-    ClusterError
-        If workers were lost in every attempt.
-    ConfigError
-        If cuML refuses the parameters, or is not installed.
+    The fitted model is portable: it predicts on the host. Raise ClusterError if workers were lost in every attempt, and
+    ConfigError if cuML refuses the parameters or is not installed.
     """
     assert isinstance(X.workers, DaskWorkers)
     name, rows = model.estimator_name(context.task), prepare_rows(model, X, y, context)

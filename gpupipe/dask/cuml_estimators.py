@@ -78,16 +78,8 @@ NO_TWIN: dict[str, EstimatorRefusal] = {
 def refusal(name: str, params: Mapping[str, Any], shape: tuple[int, int], weighted: bool) -> EstimatorRefusal | None:
     """Return the reason that cuml.dask cannot train an estimator, or None if it can.
 
-    Parameters
-    ----------
-    name : str
-        The class name of scikit-learn.
-    params : mapping
-        Keyword arguments under scikit-learn's names.
-    shape : (int, int)
-        Of the matrix.
-    weighted : bool
-        Whether rows have weights.
+    `name` is the class name of scikit-learn, `params` are its keyword arguments, `shape` is that of the matrix, and
+    `weighted` is whether rows have weights.
     """
     if name in NO_TWIN:
         return NO_TWIN[name]

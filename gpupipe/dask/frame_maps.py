@@ -16,14 +16,8 @@ def map_frames(
 ) -> Any:
     """Return ``function(frame, value, *arguments)`` of each partition, as a collection of the kind of `meta`.
 
-    Parameters
-    ----------
-    value : object
-        Sent to each worker once.
-    token : str
-        Identifies `value` in the names of the tasks.
-    meta : pandas.DataFrame, pandas.Series or array
-        An empty result. Divisions are those of the collection; the rows of an array are unknown.
+    `value` is sent to each worker once; `token` identifies it in the names of the tasks. `meta` is an empty result.
+    Divisions are those of the collection; the rows of an array are unknown.
     """
     import dask
 

@@ -27,21 +27,8 @@ class GangError(ClusterError):
 def retry_collective(workers: DaskWorkers, call: Callable[[int], Result], where: str) -> Result:
     """Return ``call(attempt)``, retried on the remaining workers if one is lost; attempts count from 1.
 
-    Parameters
-    ----------
-    workers : DaskWorkers
-        Their deadline limits every wait.
-    call : callable
-        Raises `GangError` if a worker is lost.
-    where : str
-        What is computed, for messages.
-
-    Raises
-    ------
-    ClusterError
-        If workers were lost in every attempt.
-    Exception
-        Other exceptions of the call.
+    The deadline of `workers` limits every wait. `call` raises `GangError` if a worker is lost; its other exceptions
+    pass through. `where` says what is computed, for messages. Raise ClusterError if workers were lost in every attempt.
     """
     for attempt in range(1, ATTEMPTS + 1):
         workers.poll()  # only known workers can be reported as lost
@@ -60,10 +47,7 @@ def retry_collective(workers: DaskWorkers, call: Callable[[int], Result], where:
 def blame_lost_workers(workers: DaskWorkers, where: str) -> Iterator[int]:
     """Raise a GangError for an exception in the ``with`` block if a worker was lost; gpupipe's errors pass through.
 
-    Yields
-    ------
-    int
-        The number of workers lost before.
+    Yield the number of workers lost before.
     """
     n_lost = workers.n_lost
     try:
@@ -81,12 +65,7 @@ def blame_lost_workers(workers: DaskWorkers, where: str) -> Iterator[int]:
 class Gang:
     """Workers of a cluster by rank; a context manager that releases its tasks on exit.
 
-    Parameters
-    ----------
-    addresses : sequence of str
-        Addresses of the workers, by rank.
-    what : str
-        The computation, for messages.
+    `addresses` are in the order of the ranks. `what` names the computation, for messages.
     """
 
     def __init__(self, workers: DaskWorkers, addresses: Sequence[str], what: str) -> None:
@@ -115,12 +94,7 @@ class Gang:
     def await_threads(self) -> None:
         """Wait until every worker has a free thread: tasks that wait for each other must all run at once.
 
-        Raises
-        ------
-        GangError
-            If a worker is lost.
-        ClusterError
-            If there is no progress for the deadline.
+        Raise GangError if a worker is lost, and ClusterError if there is no progress for the deadline.
         """
         self.workers.health.restart_clock()
         while busy := self._busy():
@@ -131,12 +105,8 @@ class Gang:
     def gather(self, handles: Sequence[DaskHandle[Result]]) -> list[Result]:
         """Return the results of tasks of the gang, in order.
 
-        Raises
-        ------
-        GangError
-            If a worker is lost or does not answer. By then the tasks of the others have ended.
-        GpupipeError
-            The error of a task, immediately; `ClusterError` if there is no progress for the deadline.
+        Raise GangError if a worker is lost or does not answer; by then the tasks of the others have ended. Raise the
+        error of a task immediately, and ClusterError if there is no progress for the deadline.
         """
         self.workers.health.restart_clock()
         pending = list(handles)

@@ -34,19 +34,8 @@ LABELS_SHOWN = 5
 class HealthMonitor:
     """Health of the workers of a cluster, polled while waiting for tasks.
 
-    Parameters
-    ----------
-    deadline : float
-        Seconds.
-    outputs : Path, optional
-        The folder with the output of the workers.
-
-    Attributes
-    ----------
-    workers : dict of str to dict
-        Address to the scheduler's record, as of the last poll.
-    lost : list of str
-        Addresses of lost workers.
+    `deadline` is in seconds; `outputs` is the folder with the output of the workers. `workers` maps each address to the
+    scheduler's record as of the last poll; `lost` lists the addresses of lost workers.
     """
 
     def __init__(self, client: Client, deadline: float, outputs: Path | None = None) -> None:
@@ -61,12 +50,8 @@ class HealthMonitor:
     def poll(self, progress: object = None, waiting_for: Sequence[str] = ()) -> None:
         """Poll the scheduler once; without `waiting_for`, idle workers are not an error.
 
-        Parameters
-        ----------
-        progress : object
-            A value that changes while the caller makes progress.
-        waiting_for : sequence of str
-            Labels of the tasks that the caller waits for.
+        `progress` is a value that changes while the caller makes progress; `waiting_for` are the labels of the tasks
+        that the caller waits for.
 
         Raises
         ------
@@ -92,12 +77,7 @@ class HealthMonitor:
         self._moved = time.monotonic()
 
     def query(self, question: Coroutine[Any, Any, Answer], seconds: float | None = None) -> Answer:
-        """Return the scheduler's answer to a request, within `seconds`; by default within the deadline.
-
-        Raises
-        ------
-        ClusterError
-        """
+        """Return the scheduler's answer within `seconds` (by default the deadline), or raise ClusterError."""
         asked = asyncio.run_coroutine_threadsafe(question, self.client.loop.asyncio_loop)
         try:
             return asked.result(seconds or self.deadline)

@@ -28,12 +28,8 @@ RESTART_SECONDS = 60.0  # for a restart by `restart`: if it is interrupted, the 
 def call_library(workers: DaskWorkers, call: Callable[[], Result], where: str) -> Result:
     """Return ``call()`` with Dask's client as the current client; retry if a worker is lost.
 
-    Raises
-    ------
-    ClusterError
-        If workers were lost in every attempt, or there was no progress for the deadline.
-    Exception
-        The exception of the call, or of one of its tasks that it does not notice.
+    Raise ClusterError if workers were lost in every attempt or there was no progress for the deadline, and else the
+    exception of the call, or of one of its tasks that it does not notice.
     """
     return retry_collective(workers, lambda attempt: _watch(workers, call, where), where)
 
@@ -106,12 +102,7 @@ def _free(workers: DaskWorkers, running: Future[Any], known: set[Any], where: st
 
     Nothing else ends a collective. Without the cancellation, Dask would give the tasks to the restarted workers, which
     would wait again and block the next call. A call that was waiting for workers submits its tasks to the restarted
-    ones, so tasks are searched repeatedly.
-
-    Parameters
-    ----------
-    known : set
-        Keys of futures older than the call.
+    ones, so tasks are searched repeatedly. `known` are the futures older than the call.
     """
     until, is_first = time.monotonic() + RETURN_SECONDS, True
     while True:

@@ -45,14 +45,8 @@ def fit_network(model: NeuralSettings, X: PartitionedMatrix, y: Array | None, co
     """Train `model` on a matrix in partitions; training restarts on the remaining workers if one is lost.
 
     It continues after the last saved epoch if rank 0 can read the folder of the checkpoints, on this machine or in a
-    shared folder.
-
-    Parameters
-    ----------
-    X : PartitionedMatrix
-        Without empty partitions; numbers first, ids last.
-    y : array, shape (n,)
-        Class codes, or numbers, of all rows, on the host.
+    shared folder. `X` has no empty partitions, and numbers before ids. `y` has class codes or numbers of all rows, on
+    the host, shape (n,).
 
     Raises
     ------
@@ -151,14 +145,8 @@ def _gang(X: PartitionedMatrix, workers: DaskWorkers, where: str) -> Gang:
 def assign_ranks(shares: Sequence[Sequence[int]], homes: Sequence[str], workers: Sequence[str]) -> list[str]:
     """Return a different worker for each shard, preferably the one that holds most of its rows.
 
-    Parameters
-    ----------
-    shares : sequence of sequences of int
-        For each shard, of which there are at most as many as workers, its rows in each partition.
-    homes : sequence of str
-        The address of the worker that holds each partition; any other text if there is none.
-    workers : sequence of str
-        Addresses.
+    `shares` has, for each shard, its rows in each partition; there are at most as many shards as workers. `homes` has
+    the address of the worker that holds each partition, or any other text if there is none.
     """
     held = {
         (rank, worker): sum(n_rows for n_rows, home in zip(share, homes, strict=True) if home == worker)

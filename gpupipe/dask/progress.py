@@ -19,13 +19,7 @@ SEND_SECONDS = 0.5  # minimum between two reports of a task: they go through the
 
 @dataclass(frozen=True)
 class WorkerReports:
-    """Sender of reports from a worker to the driver; made by `show_worker_reports` and pickled into tasks.
-
-    Attributes
-    ----------
-    topic : str
-        The topic of the events.
-    """
+    """Sender of reports from a worker to the driver; made by `show_worker_reports` and pickled into tasks."""
 
     topic: str
 

@@ -22,12 +22,7 @@ from gpupipe.typing import Array
 class WorkerShard:
     """The rows of one worker.
 
-    Attributes
-    ----------
-    training, validation : ShardRows
-        Rows to train on, and rows held out.
-    sample : array of float32, shape (m, d)
-        On rank 0, a sample of the training rows of all workers.
+    On rank 0, `sample` is a sample of the training rows of all workers, float32, shape (m, d).
     """
 
     training: ShardRows
@@ -64,13 +59,8 @@ def shard(
 ) -> WorkerShard:
     """Return one worker's shard: rows to train on, rows held out, and the sample.
 
-    Parameters
-    ----------
-    targets : two tuples (target, weight)
-        Of the rows to train on, and of those held out.
-    counts : three ints
-        The number of matrices of each.
-    *matrices : arrays of float32, shape (rows, n_columns)
+    `targets` has target and weight of the rows to train on, and of those held out. `counts` are the numbers of matrices
+    of each of the three. Matrices are float32, shape (rows, n_columns).
     """
     left = iter(matrices)
     training, validation, sample = (_joined(backend, n_columns, [next(left) for _ in range(n)]) for n in counts)

@@ -20,12 +20,7 @@ SHOWN = 5
 def compare(ours: Mapping[str, Any], theirs: Mapping[str, Mapping[str, Any]]) -> None:
     """Raise a ClusterError with both versions of every package that differs.
 
-    Parameters
-    ----------
-    ours : mapping of str to str
-        Package to version; None: not installed.
-    theirs : mapping of str to such a mapping
-        By the address of a worker, or ``"the scheduler"``.
+    Versions are by package, None if not installed; `theirs` by the address of a worker, or ``"the scheduler"``.
     """
     found = [line for where, versions in theirs.items() for line in _differences(ours, versions, where)]
     if found:
@@ -48,15 +43,7 @@ def _parts(version: str | None, n_parts: int) -> list[str]:
 
 
 def process_versions(found: Mapping[str, Any], ours: str | None = None) -> dict[str, str | None]:
-    """Return the versions of one process.
-
-    Parameters
-    ----------
-    found : mapping
-        Dask's record of it.
-    ours : str, optional
-        The version of gpupipe there, which Dask does not report.
-    """
+    """Return the versions in Dask's record of a process, and `ours` for gpupipe, which Dask does not report."""
     packages = found["packages"]
     python = ".".join(packages["python"].split(".")[:3])
     return {"gpupipe": ours, "python": python, "distributed": packages["distributed"], "numpy": packages["numpy"]}

@@ -27,13 +27,7 @@ def capture_output() -> Iterator[Path]:
 
 
 def redirect_output(address: str) -> None:
-    """Redirect the output of this process, including that of C libraries, to its own file.
-
-    Parameters
-    ----------
-    address : str
-        The address of this worker.
-    """
+    """Redirect the output of this process, including that of C libraries, to its own file."""
     folder = os.environ.get(FOLDER)
     if folder is None:
         return

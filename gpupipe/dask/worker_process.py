@@ -28,13 +28,10 @@ _tally = {"tasks": 0, "seconds": 0.0}
 
 @dataclass(frozen=True)
 class WorkerSettings:
-    """Device and threads of every worker.
+    """Device ("cpu" or "gpu") and threads of every worker.
 
-    Attributes
-    ----------
-    device : {"cpu", "gpu"}
-    n_threads : int, optional
-        Threads of one task; None: ``GPUPIPE_THREADS`` of the worker, else 1, since a worker runs one task per thread.
+    `n_threads` are those of one task; None: ``GPUPIPE_THREADS`` of the worker, else 1, since a worker runs one task per
+    thread.
     """
 
     device: str

@@ -43,25 +43,16 @@ class DaskWorkers(Workers):
 
     Parameters
     ----------
-    settings : WorkerSettings
-        Device and threads of each worker.
     deadline : float
         Seconds without progress after which a wait ends.
     direct : bool
         Whether this process connects to the workers directly, not through the scheduler.
     reason : str
-        The reason for the device.
-    outputs : Path, optional
-        The folder with the output of the workers, if it is captured: see `gpupipe.dask.worker_output`.
-
-    Attributes
-    ----------
-    client : distributed.Client
-        For libraries with their own Dask training.
-    device, reason : str
-        For the timeline.
+        The reason for the device, for the timeline.
     dashboard : str
         Address of the dashboard; ``""`` if there is none.
+    outputs : Path, optional
+        The folder with the output of the workers, if it is captured: see `gpupipe.dask.worker_output`.
     """
 
     def __init__(
@@ -91,10 +82,7 @@ class DaskWorkers(Workers):
     ) -> list[DaskHandle[Result]]:
         """See `Workers.map`; one message, with the function pickled once, starts all tasks.
 
-        Parameters
-        ----------
-        pinned_to : str, optional
-            The address of the only worker that may run them, before its other tasks.
+        `pinned_to` is the address of the only worker that may run them, before its other tasks.
         """
         self.health.check_scheduler()
         labels = [label or getattr(function, "__name__", "a task") for label in labels]
@@ -142,11 +130,8 @@ class DaskWorkers(Workers):
     def gather(self, handles: Iterable[ResultHandle[Result]]) -> list[Result]:
         """See `Workers.gather`.
 
-        Raises
-        ------
-        GpupipeError
-            Errors of the function; `LimitError` if the workers run out of memory; `ClusterError`, with the tasks
-            waited for, if workers or the scheduler are lost, or there is no progress for the deadline.
+        Raise errors of the function; `LimitError` if the workers run out of memory; `ClusterError`, with the tasks
+        waited for, if workers or the scheduler are lost, or there is no progress for the deadline.
         """
         handles = list(handles)
         self.wait(handles)

@@ -19,13 +19,7 @@ Result = TypeVar("Result")
 
 @dataclass(frozen=True)
 class PartitionedValues(Generic[Item]):
-    """Values on workers, one for each partition of a table.
-
-    Attributes
-    ----------
-    partitions : tuple of ResultHandle
-        In the order of the rows.
-    """
+    """Values on workers, one for each partition of a table, in the order of the rows."""
 
     partitions: tuple[ResultHandle[Item], ...]
     workers: Workers
@@ -39,14 +33,8 @@ class PartitionedValues(Generic[Item]):
     ) -> PartitionedValues[Result]:
         """Run ``function(backend, value, *arguments, *own)`` on every partition; return the results in place.
 
-        Parameters
-        ----------
-        *arguments
-            The same for all partitions.
-        each : sequence of iterables
-            Further arguments, each with one element per partition.
-        label : str
-            The work of the function, for messages.
+        `arguments` are the same for all partitions. `each` are further arguments, each with one element per partition.
+        `label` is the work of the function, for messages.
         """
         n = len(self.partitions)
         own = zip(*each, strict=True) if each else [()] * n
@@ -67,13 +55,7 @@ class PartitionedValues(Generic[Item]):
 
 @dataclass(frozen=True)
 class PartitionedRows(PartitionedValues[Item]):
-    """Rows on workers; each partition has consecutive rows.
-
-    Attributes
-    ----------
-    heights : tuple of int
-        The number of rows of each partition.
-    """
+    """Rows on workers; each partition has consecutive rows, and `heights` are their numbers."""
 
     heights: tuple[int, ...]
 

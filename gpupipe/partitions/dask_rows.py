@@ -19,10 +19,7 @@ from gpupipe.partitions.workers import Workers
 def encode_collection(frame: DaskTable, workers: Workers, declared: Declarations) -> PartitionedTable:
     """Have the workers encode a Dask DataFrame as `gpupipe.table.encode.encode` encodes a frame.
 
-    Returns
-    -------
-    PartitionedTable
-        One partition per partition that has rows.
+    The result has one partition per partition that has rows.
 
     Raises
     ------

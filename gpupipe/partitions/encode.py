@@ -25,20 +25,8 @@ Declarations = Mapping[str, DeclaredColumn]
 def encode_chunks(found: ArrowChunks, workers: Workers, declared: Declarations) -> PartitionedTable:
     """Have the workers encode the rows of a source; the chunks are freed.
 
-    Parameters
-    ----------
-    declared : mapping of str to DeclaredColumn
-        Declarations of the configuration; other columns are inferred.
-
-    Returns
-    -------
-    PartitionedTable
-        One partition per chunk, with the rows and the schema of `gpupipe.table.encode.encode` on all rows.
-
-    Raises
-    ------
-    SchemaError
-        As `gpupipe.table.encode_chunks.encode_chunks`.
+    Columns without a declaration are inferred. The result has one partition per chunk, with the rows and the schema of
+    `gpupipe.table.encode.encode` on all rows. Raise SchemaError as `gpupipe.table.encode_chunks.encode_chunks`.
     """
     heights = tuple(chunk.n_rows for chunk in found.chunks)
     starts, n_rows = list(accumulate(heights, initial=0)), sum(heights)

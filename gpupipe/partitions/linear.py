@@ -44,12 +44,7 @@ def can_fit_in_passes(model: ModelSettings, n_columns: int, context: FitContext)
 def fit_in_passes(model: ModelSettings, X: PartitionedMatrix, y: Array | None, context: FitContext) -> FittedModel:
     """Train a model that `can_fit_in_passes` accepts.
 
-    Raises
-    ------
-    ConfigError
-        If it does not converge.
-    DataError
-        If the rows have fewer than 2 classes.
+    Raise ConfigError if it does not converge, and DataError if the rows have fewer than 2 classes.
     """
     rows = prepare_rows(model, X, y, context)
     assert rows.y is not None

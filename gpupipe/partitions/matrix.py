@@ -68,21 +68,10 @@ def _(
 ) -> PartitionedMatrix:
     """Return the matrix of `table` on the workers of its rows, once all have written it.
 
-    Parameters
-    ----------
-    features : FittedFeatures
-        Fitted on `PartitionedStatistics`: its folds are handles, one per partition.
-    backend : Backend
-        Not used: each worker computes with its own.
-    is_training : bool
-        True if `table` holds the training rows of the statistics.
-
-    Raises
-    ------
-    SchemaError
-        If the table lacks a column, or has one of another kind.
-    LimitError
-        If a partition of the matrix does not fit into its worker's memory.
+    `features` were fitted on `PartitionedStatistics`: their folds are handles, one per partition. `backend` is not
+    used: each worker computes with its own. With `is_training`, `table` holds the training rows of the statistics.
+    Raise SchemaError if the table lacks a column, or has one of another kind, and LimitError if a partition of the
+    matrix does not fit into its worker's memory.
     """
     training = features.training_program if is_training else None
     folds: Any = features.folds if training else [None] * len(table.partitions)  # handles, one for each partition

@@ -30,10 +30,7 @@ def column_values_at(
 ) -> list[Array]:
     """Return each column for the given rows, on the host; other rows are not computed.
 
-    Parameters
-    ----------
-    rows : slice, or array of int or bool
-        On the device of `backend`.
+    `rows` are a slice, or an array of int or bool on the device of `backend`.
     """
     if isinstance(rows, slice):
         blocks = {name: block[:, rows] for name, block in table.blocks.items()}

@@ -31,12 +31,7 @@ def take_partitions(
 ) -> tuple[tuple[ResultHandle[Table], ...], tuple[int, ...]]:
     """Return the rows where `mask` is true in new partitions, and the number of rows of each.
 
-    Parameters
-    ----------
-    bounds : sequence of int
-        The first row of each table, then the number of rows.
-    mask : array of bool, shape (n_rows,)
-        On the host.
+    `bounds` has the first row of each table, then the number of rows. `mask`: bool, shape (n_rows,), on the host.
     """
     masks = [mask[start:stop] for start, stop in pairwise(bounds)]
     found = [0, *accumulate(int(np.count_nonzero(own)) for own in masks)]

@@ -31,12 +31,8 @@ TEXTS_AT_ONCE = 256 * MIB  # bytes gathered at a time to find duplicates
 def _(table: PartitionedTable, rules: Rules, backend: Backend) -> list[RuleViolation]:
     """Return the rule violations of a partitioned table.
 
-    Each worker checks its own rows. Unique columns are gathered one at a time, text in batches.
-
-    Parameters
-    ----------
-    backend : Backend
-        The host, which searches for duplicates.
+    Each worker checks its own rows. Unique columns are gathered one at a time, text in batches; `backend`, the host's,
+    searches them for duplicates.
     """
     of_rows = {name: [part for each in given for part in _less_unique(each)] for name, given in rules.items()}
     found = table.compute(lambda backend, rows: find_violations(rows, of_rows, backend), label="the rules of data")

@@ -77,12 +77,8 @@ ChooseColumns = Callable[[Sequence[str]], Sequence[str]]  # selects columns of t
 class SentModel:
     """Model sent to workers and opened once per process.
 
-    Parameters
-    ----------
-    files : mapping of str to bytes
-        The files of its directory, without the model card.
-    opener : callable
-        Picklable function that opens a directory with these files and keeps none of them open.
+    `files` are those of its directory, without the model card. `opener` is a picklable function that opens a directory
+    with these files and keeps none of them open.
     """
 
     def __init__(self, files: Mapping[str, bytes], opener: Opener) -> None:
@@ -118,14 +114,8 @@ class SentModel:
 class ScoringResult:
     """Result of a batch scoring on workers.
 
-    Attributes
-    ----------
-    notes : tuple of str
-        Warnings, such as rows that were split for lack of memory.
-    report : RowReport, optional
-        On all rows.
-    copied : tuple of str
-        Input columns that were copied.
+    `notes` are warnings, such as rows that were split for lack of memory. `report` is on all rows. `copied` are the
+    input columns that were copied.
     """
 
     n_rows: int
@@ -147,18 +137,10 @@ def score_chunks(
 ) -> ScoringResult:
     """Write the predictions of the rows of a source: ``part-00000.parquet`` and so on, in their order.
 
-    Parameters
-    ----------
-    chunks : list of ArrowChunk
-        Released as they are scored: the list is empty afterwards.
-    folder : Path
-        Absolute and empty, reachable by all workers.
-    tables, as_of
-        As in `gpupipe.pipeline.model.model.Model.predict`.
-    copied : sequence of str
-        Columns of the chunks to write before the predictions.
-    explain : int
-        Number of the strongest contributions to write for each prediction.
+    `chunks` are released as they are scored: the list is empty afterwards. `folder` is absolute and empty, reachable by
+    all workers. `tables` and `as_of` are as in `gpupipe.pipeline.model.model.Model.predict`. `copied` are the columns
+    of the chunks to write before the predictions. `explain` is the number of the strongest contributions to write for
+    each prediction.
 
     Raises
     ------
@@ -192,18 +174,8 @@ def score_as_one(
 ) -> ScoringResult:
     """Have one worker read and score all rows, and write them as one file; see `score_chunks`.
 
-    Parameters
-    ----------
-    source : TableSource
-        Its paths are absolute.
-    model, folder, workers
-        As in `score_chunks`.
-    tables, as_of
-        As in `gpupipe.pipeline.model.model.Model.predict`; the files are absolute.
-    choose : callable, optional
-        Returns the input columns to write before the predictions.
-    explain : int
-        As in `score_chunks`.
+    The paths of `source`, and the files in `tables`, are absolute. `choose` returns the input columns to write before
+    the predictions.
     """
     file = str(folder / "part-00000.parquet")
     sent, label = workers.put(model), "scoring all rows"

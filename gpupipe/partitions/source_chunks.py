@@ -45,16 +45,8 @@ class ArrowChunk:
 class ArrowChunks:
     """Rows of a source in chunks.
 
-    Attributes
-    ----------
-    chunks : list of ArrowChunk
-        At least one; chunks without rows are dropped.
-    schema : pyarrow.Schema
-        The schema of every chunk.
-    notes : Notes
-        Repairs and drops.
-    whole : list of str
-        Files larger than a chunk that could not be split.
+    There is at least one chunk; chunks without rows are dropped. `schema` is that of every chunk. `notes` are repairs
+    and drops. `whole` are files larger than a chunk that could not be split.
     """
 
     chunks: list[ArrowChunk]
@@ -68,21 +60,10 @@ def read_chunks(
 ) -> ArrowChunks:
     """Have the workers read a source.
 
-    Parameters
-    ----------
-    source : TableSource
-        Without a ``prepare`` hook, which needs all rows at once.
-    n_chunks : int
-        The number of chunks if files can be split; more if chunks would be large.
-    files : sequence of SourceFile, optional
-        Of the source, if they were listed already.
-
-    Raises
-    ------
-    DataError
-        If a file is absent, unreadable or damaged, or there are no rows.
-    SchemaError
-        If a column is absent, unusable, or differs between files.
+    `source` has no ``prepare`` hook, which needs all rows at once. There are `n_chunks` chunks if files can be split;
+    more if chunks would be large. `files` are those of the source, if they were listed already. Raise DataError if a
+    file is absent, unreadable or damaged, or there are no rows, and SchemaError if a column is absent, unusable, or
+    differs between files.
     """
     if isinstance(source.frame, DaskTable):
         return _read_collection(source, source.frame, workers)

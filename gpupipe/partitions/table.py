@@ -26,12 +26,8 @@ from gpupipe.typing import Array
 class PartitionedTable(PartitionedRows[Table]):
     """A `gpupipe.table.blocks.Table` in partitions.
 
-    Attributes
-    ----------
-    schema : Schema
-        The schema of every partition, including levels and storage.
-    places : mapping of str to (str, int)
-        Column name to (block, row of the block), in every partition; by default the `layout` of the schema.
+    `schema` is that of every partition, including levels and storage. `places` has the (block, row of the block) of
+    each column, in every partition; by default the `layout` of the schema.
     """
 
     schema: Schema
@@ -59,10 +55,7 @@ class PartitionedTable(PartitionedRows[Table]):
     def column(self, name: str) -> Array:
         """Return one encoded column, shape (n_rows,), gathered on the host.
 
-        Raises
-        ------
-        SchemaError
-            If there is no such column, or it is text.
+        Raise SchemaError if there is no such column, or it is text.
         """
         values = self.compute(lambda backend, table: backend.to_host(table.column(name)), label=f"column {name}")
         return np.concatenate(values)

@@ -60,12 +60,8 @@ def _(
 def _(X: PartitionedMatrix, model: ModelSettings, y: Array | None, context: FitContext) -> FittedModel:
     """Train `model` on a matrix in partitions.
 
-    Parameters
-    ----------
-    y : array, shape (n,) or (n, n_targets), or None
-        Class codes, or numbers, of all rows, on the host.
-    context : FitContext
-        Its backend is that of the driver.
+    `y` has class codes or numbers of all rows, on the host, shape (n,) or (n, n_targets). The backend of `context` is
+    that of the driver.
 
     Raises
     ------

@@ -17,10 +17,7 @@ def gathered_bytes(n_rows: int, n_columns: int) -> int:
 def binned_bytes(n_rows: int, n_columns: int, available: int) -> tuple[int, bool]:
     """Return the memory of XGBoost with one partition at a time, and whether it keeps bins in files.
 
-    Parameters
-    ----------
-    available : int
-        Free memory in bytes.
+    `available` is the free memory in bytes.
     """
     rows, bins = BINS_ROW * n_rows, int(BINS_CELL * n_rows * n_columns)
     in_files = rows + bins > SHARE * available

@@ -23,20 +23,11 @@ CellCheck = Callable[[RuledCell], bool]
 class CellPredicate:
     """A rule of a column as a predicate over its cells.
 
-    Attributes
-    ----------
-    rule : str
-        The rule in YAML.
-    violating : callable
-        Takes the cells of a column in a call; returns those that violate the rule.
-    warns : bool
-        Whether a violation only warns.
-    detail, if_none : str
-        For a rule about the kind: the kind of the column, and what to add if no cell violates the rule.
-    is_of_column : bool
-        True if the column as a whole violates the rule, even without violating cells.
-    has_extremes : bool
-        Whether messages contain the minimum and maximum of the column.
+    `rule` is in YAML. `violating` takes the cells of a column in a call, and returns those that violate the rule.
+    `warns` is whether a violation only warns. For a rule about the kind, `detail` is the kind of the column, and
+    `if_none` what to add if no cell violates the rule. `is_of_column` is true if the column as a whole violates the
+    rule, even without violating cells. `has_extremes` is whether messages contain the minimum and maximum of the
+    column.
     """
 
     rule: str
@@ -51,10 +42,8 @@ class CellPredicate:
 def cell_predicates(name: str, kind: Kind, rules: ColumnRules) -> list[CellPredicate]:
     """Return the predicates of the rules of a column of `kind`, in the order of the checks.
 
-    Raises
-    ------
-    ConfigError
-        If a rule does not apply to columns of that kind, or ``regex`` is given and pyarrow is not installed.
+    Raise ConfigError if a rule does not apply to columns of that kind, or ``regex`` is given and pyarrow is not
+    installed.
     """
     given = rules.checks_of(name, kind)
     is_level = kind not in ("numeric", "datetime")

@@ -29,12 +29,8 @@ Rules = Mapping[str, Sequence[ColumnRules]]
 class ViolatingCells:
     """Cells of a column that violate one of its rules.
 
-    Attributes
-    ----------
-    rule : str
-        The rule in YAML: ``"range: [0, 100]"``.
-    rows : array of bool, shape (n_rows,)
-        Mask of the violating rows, on the host.
+    `rule` is in YAML: ``"range: [0, 100]"``. `rows` is the mask of the violating rows: bool, shape (n_rows,), on the
+    host.
     """
 
     column: str
@@ -46,19 +42,10 @@ class ViolatingCells:
 def find_violations(table: Any, rules: Rules, backend: Backend) -> list[RuleViolation]:
     """Return the rule violations of a table, in the order of `rules`.
 
-    Parameters
-    ----------
-    table : Table or PartitionedTable
-        A `Table` in the memory of `backend`; its text columns are Arrow arrays on the host.
-    rules : mapping of str to sequence of ColumnRules
-        Rules by column; the table must have each column.
-
-    Raises
-    ------
-    ConfigError
-        If a rule does not apply to columns of that kind.
-    SchemaError
-        If ``unique`` cannot be checked, because float64 does not distinguish the integers of the column.
+    `table` is a `Table` in the memory of `backend`, with text columns as Arrow arrays on the host, or a
+    `PartitionedTable`. It must have each column of `rules`. Raise ConfigError if a rule does not apply to columns of
+    that kind, and SchemaError if ``unique`` cannot be checked, because float64 does not distinguish the integers of the
+    column.
     """
     pairs = [(name, each) for name, of_column in rules.items() for each in of_column]
     found = backend.map(lambda pair: _violations(table, *pair, backend), pairs)

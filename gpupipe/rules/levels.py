@@ -26,13 +26,8 @@ from gpupipe.typing import Array
 class LevelChecker:
     """Checker of a column of codes of its distinct values.
 
-    Attributes
-    ----------
-    codes : array of int, shape (n_rows,)
-    texts : pyarrow.Array of large_string
-        The value of code ``FIRST_LEVEL + i`` is ``texts[i]``.
-    backend : Backend
-        Backend whose memory has the codes.
+    `codes` are int, shape (n_rows,), in the memory of `backend`. ``texts[i]`` is the value of code ``FIRST_LEVEL + i``;
+    `texts` are of type large_string.
     """
 
     column: Column

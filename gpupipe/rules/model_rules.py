@@ -12,13 +12,7 @@ from gpupipe.table.schema import KINDS, DeclaredColumn
 
 @dataclass(frozen=True)
 class ServedRules:
-    """Rules of a column, stored in a model.
-
-    Attributes
-    ----------
-    declared : DeclaredColumn
-        Kind and format of the column in training.
-    """
+    """Rules of a column, stored in a model; `declared` is its kind and format in training."""
 
     column: str
     declared: DeclaredColumn

@@ -24,10 +24,7 @@ from gpupipe.typing import Array
 class NumberChecker:
     """Checker of a column of numbers or times.
 
-    Attributes
-    ----------
-    values : array of float32, float64 or int64, shape (n_rows,)
-        Values of the encoded table: NaN or `NAT` is null.
+    `values` are those of the encoded table, float32, float64 or int64, shape (n_rows,): NaN or `NAT` is null.
     """
 
     column: Column

@@ -17,20 +17,10 @@ DEVICE_BLOCK = 1 << 24  # rows, many, as kernel launches dominate the time
 class RulePredicate:
     """A rule of a column as a predicate over its rows.
 
-    Attributes
-    ----------
-    rule : str
-        The rule in YAML.
-    against : callable
-        Takes a start and a stop row; returns the mask of rows that violate the rule: bool, shape (stop - start,).
-    n_rows : int, optional
-        Number of violating rows, if known without a pass over the rows.
-    extremes : callable, optional
-        Returns the minimum and maximum of the column, for the message.
-        detail : str
-            For a rule about the kind: the kind of the column.
-    is_of_column : bool
-        True if the column as a whole violates the rule, even without violating rows.
+    `rule` is in YAML. `against` takes a start and a stop row, and returns the mask of rows that violate the rule: bool,
+    shape (stop - start,). `n_rows` is the number of violating rows, if known without a pass over the rows. `extremes`
+    returns the minimum and maximum of the column, for the message. `detail` is the kind of the column, for a rule about
+    the kind. `is_of_column` is true if the column as a whole violates the rule, even without violating rows.
     """
 
     rule: str

@@ -14,15 +14,7 @@ LONGEST_CACHED = 256  # letters
 class TextMatcher:
     """Matcher of whole texts, which remembers the texts that it has seen. Threads may share it.
 
-    Parameters
-    ----------
-    regex : str
-        A valid expression in RE2 syntax.
-
-    Raises
-    ------
-    ConfigError
-        If pyarrow is not installed.
+    `regex` is valid, in RE2 syntax. Raise ConfigError if pyarrow is not installed.
 
     Examples
     --------
@@ -55,15 +47,7 @@ class TextMatcher:
 
 
 def require_valid(regex: str) -> None:
-    """Raise ValueError if an expression is invalid.
-
-    Raises
-    ------
-    ValueError
-        If RE2 cannot compile it.
-    ConfigError
-        If pyarrow is not installed.
-    """
+    """Raise ValueError if RE2 cannot compile an expression, and ConfigError if pyarrow is not installed."""
     pa, pc = _arrow()
     try:
         pc.match_substring_regex(pa.array([""]), regex)

@@ -27,19 +27,9 @@ Rows = Sequence[Mapping[str, Any]]
 class RowRules:
     """Rules of a model, compiled for raw rows. Threads may share it.
 
-    Parameters
-    ----------
-    served : sequence of ServedRules
-        The rules of a model. Of the declarations of a column, the last one counts.
-    by_table : EncodeByTable
-        For values of rare types, which are refused by default.
-    strip : bool
-        Whether texts are stripped first, as the model does.
-
-    Raises
-    ------
-    ConfigError
-        If a rule does not apply to the kind of its column, or a ``regex`` is given and pyarrow is not installed.
+    Of the declarations of a column in `served`, the last one counts. `by_table` is for values of rare types, which are
+    refused by default. `strip` is whether texts are stripped first, as the model does. Raise ConfigError if a rule does
+    not apply to the kind of its column, or a ``regex`` is given and pyarrow is not installed.
 
     Examples
     --------
@@ -70,17 +60,8 @@ class RowRules:
     def check(self, rows: Rows) -> list[str]:
         """Check rows, and return the violations of rules that only warn, worded as for a table.
 
-        Columns that a row does not have are skipped.
-
-        Parameters
-        ----------
-        rows : sequence of mapping
-            Values by column name.
-
-        Raises
-        ------
-        RowError
-            If a value violates another rule, or is not of the kind of its column; lists all such cells.
+        Columns that a row does not have are skipped. Raise RowError if a value violates another rule, or is not of the
+        kind of its column; it lists all such cells.
         """
         doubtful = []
         for name, accepts, column in self._accepts:
@@ -99,23 +80,10 @@ class RowRules:
 
 
 class RuledColumn:
-    """A column with rules.
+    """A column with its rules, `served`.
 
-    Parameters
-    ----------
-    served : sequence of ServedRules
-        Its rules.
-    by_table : EncodeByTable
-        For values of rare types.
-    strip : bool
-        Whether texts are stripped first.
-
-    Attributes
-    ----------
-    accepts : mapping of type to callable
-        See `acceptance`.
-    is_unique : bool
-        Whether a rule compares rows.
+    `by_table` is for values of rare types. `strip` is whether texts are stripped first. For `accepts`, see
+    `acceptance`. `is_unique` is whether a rule compares rows.
     """
 
     def __init__(self, name: str, served: Sequence[ServedRules], by_table: EncodeByTable, strip: bool) -> None:

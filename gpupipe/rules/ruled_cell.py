@@ -22,16 +22,8 @@ LEVELS = ("false", "true")
 class RuledCell(NamedTuple):
     """A cell of a row.
 
-    Attributes
-    ----------
-    row : int
-        Position of the row, from 0.
-    value : object
-        The value given.
-    content : float, int, str or None
-        A number; microseconds since 1970-01-01 UTC in a datetime column; a text or level; None if it is null.
-    precision : Precision
-        For a number.
+    `row` is its position, from 0. `value` is the value given. `content` is a number; microseconds since 1970-01-01 UTC
+    in a datetime column; a text or level; None if it is null. `precision` is that of a number.
     """
 
     row: int
@@ -43,14 +35,8 @@ class RuledCell(NamedTuple):
 class CellReader:
     """Reader of the values of a column with rules.
 
-    Parameters
-    ----------
-    declared : DeclaredColumn
-        Kind and format of the column in training.
-    by_table : EncodeByTable
-        For values of rare types.
-    strip : bool
-        Whether texts are stripped first.
+    `declared` is its kind and format in training. `by_table` is for values of rare types. `strip` is whether texts are
+    stripped first.
     """
 
     def __init__(self, name: str, declared: DeclaredColumn, by_table: EncodeByTable, strip: bool) -> None:

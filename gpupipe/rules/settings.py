@@ -148,10 +148,7 @@ class ColumnRules(Settings):
 def to_micros(date: str) -> int:
     """Return an ISO date or time, in UTC unless it has a zone, as microseconds since 1970-01-01.
 
-    Raises
-    ------
-    ValueError
-        If the text is not an ISO date.
+    Raise ValueError if the text is not an ISO date.
     """
     try:
         return parse_time_us(date)

@@ -23,16 +23,14 @@ class RuleViolation:
         The rule in YAML: ``"range: [0, 100]"``.
     n_rows : int
         Number of violating rows; 0 if only the column as a whole violates the rule, which `detail` explains.
-    rows : tuple of int
-        The first violating rows, at most `ROWS_SHOWN`, counted from 0.
-    values : tuple of str
-        Values of these rows, as text.
+    rows, values : tuple
+        The first violating rows, at most `ROWS_SHOWN`, counted from 0, and their values as text.
     warns : bool
         True for a warning, False for an error.
     extremes : tuple of two numbers or times, optional
         For a range: the minimum and maximum of the column, times in microseconds since 1970-01-01 UTC.
-        detail : str
-            For a rule about the kind: the kind of the column.
+    detail : str
+        For a rule about the kind: the kind of the column.
     """
 
     column: str

@@ -10,12 +10,7 @@ from gpupipe.typing import Array
 
 @dataclass(frozen=True)
 class Fold:
-    """Masks of the training and test rows of one split; a row may be in neither.
-
-    Attributes
-    ----------
-    train, test : array of bool, shape (n_rows,)
-    """
+    """Masks of the training and test rows of one split: bool, shape (n_rows,); a row may be in neither."""
 
     train: Array
     test: Array

@@ -19,11 +19,8 @@ EXPANDING, ROLLING = "expanding", "rolling"
 class Length:
     """Length of a gap or window of training rows.
 
-    Attributes
-    ----------
-    size : float
-    unit : str
-        ``"us"``: microseconds. ``"number"``: in the unit of a numeric time column. ``"rows"``: rows in order of time.
+    Units are ``"us"``: microseconds; ``"number"``: the unit of a numeric time column; ``"rows"``: rows in order of
+    time.
     """
 
     size: float
@@ -33,10 +30,7 @@ class Length:
 def parse_length(text: str) -> Length:
     """Return a length such as ``7d``, ``500 rows``, or ``4`` in the unit of a numeric time column.
 
-    Raises
-    ------
-    ValueError
-        If it is another text, or not positive.
+    Raise ValueError if it is another text, or not positive.
 
     Examples
     --------
@@ -70,10 +64,7 @@ def _plain(value: Any) -> Any:
 def parse_cutoff(cutoff: str) -> tuple[float, bool]:
     """Return a cutoff as a number, times as microseconds since 1970-01-01 UTC, and True if it was a time.
 
-    Raises
-    ------
-    ValueError
-        If it is neither a number nor a time.
+    Raise ValueError if it is neither a number nor a time.
     """
     try:
         return float(cutoff), False

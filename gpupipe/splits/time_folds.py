@@ -19,14 +19,8 @@ if TYPE_CHECKING:
 def make_time_folds(split: Split, times: Array, groups: Array | None, seed: int) -> list[Fold]:
     """Return the folds of a split by time, in order of time; one fold without ``cv``.
 
-    Parameters
-    ----------
-    times : array of int64 or float, shape (n_rows,)
-        int64 is microseconds since 1970-01-01 UTC.
-    groups : array, shape (n_rows,), optional
-        Values of the column ``split.group``.
-    seed : int
-        Random seed of the groups to test.
+    `times` are int64 (microseconds since 1970-01-01 UTC) or float, shape (n_rows,). `groups` are the values of the
+    column ``split.group``. `seed` is that of the groups to test.
 
     Raises
     ------

@@ -29,10 +29,7 @@ def move_table(table: Table, backend: Backend) -> Table:
 def append(table: Table, columns: Mapping[Column, Any], xp: ArrayNamespace) -> Table:
     """Return the table with columns appended; blocks without new columns are shared.
 
-    Parameters
-    ----------
-    columns : mapping of Column to array, shape (n_rows,)
-        Their values, converted to the dtype of the column's block.
+    The values of `columns`, shape (n_rows,), are converted to the dtype of the column's block.
     """
     blocks, places = dict(table.blocks), dict(table.places)
     for storage in dict.fromkeys(column.storage for column in columns):
@@ -51,10 +48,7 @@ def append(table: Table, columns: Mapping[Column, Any], xp: ArrayNamespace) -> T
 def used_levels(schema: Schema, counts: Mapping[str, Any]) -> Schema:
     """Return the schema with only the levels of each categorical column that occur in a row.
 
-    Parameters
-    ----------
-    counts : mapping of str to array
-        Number of rows per code of each categorical column.
+    `counts` has the number of rows per code of each categorical column.
     """
     columns = []
     for column in schema:
@@ -70,12 +64,8 @@ def used_levels(schema: Schema, counts: Mapping[str, Any]) -> Schema:
 def arrange(table: Table, schema: Schema, backend: Backend) -> Table:
     """Return `table` converted to the columns, layout and levels of `schema`.
 
-    Levels that `schema` does not have become UNSEEN. Returns the table itself if nothing differs.
-
-    Raises
-    ------
-    SchemaError
-        If a column is absent or of another kind.
+    Levels that `schema` does not have become UNSEEN. Returns the table itself if nothing differs. Raise SchemaError if
+    a column is absent or of another kind.
     """
     if schema == table.schema:
         return table

@@ -84,10 +84,7 @@ class Table:
     def column(self, name: str) -> Any:
         """Return one encoded column, shape (n_rows,): a view into its block.
 
-        Raises
-        ------
-        SchemaError
-            If the column does not exist or is text.
+        Raise SchemaError if the column does not exist or is text.
         """
         if name not in self.places:
             self.schema[name]  # raises, with a hint, unless the column is text
@@ -160,10 +157,8 @@ def stack(
 ) -> tuple[dict[str, Any], dict[str, tuple[str, int]]]:
     """Return blocks with encoded columns, and the positions of the columns, in the layout of `allocate`.
 
-    Parameters
-    ----------
-    arrays : dict of str to array, shape (n_rows,)
-        The columns of `schema` that have a storage, in that dtype. Emptied: each array is released once copied.
+    `arrays` are the columns of `schema` that have a storage, in that dtype, shape (n_rows,). It is emptied: each array
+    is released once copied.
     """
     places = layout(schema)
     members: dict[str, list[str]] = {}

@@ -34,12 +34,8 @@ Mask = npt.NDArray[np.bool_]
 class CheckedColumn:
     """A text column whose invalid cells are null.
 
-    Attributes
-    ----------
-    values : pyarrow.ChunkedArray
-        The column as input of `gpupipe.table.encode.encode`.
-    bad : array of bool, shape (n_rows,)
-        Flags of the cells that did not match the kind of the column.
+    `values` are input of `gpupipe.table.encode.encode`. `bad` flags the cells that did not match the kind of the
+    column: bool, shape (n_rows,).
     """
 
     values: pa.ChunkedArray
@@ -49,14 +45,8 @@ class CheckedColumn:
 def check_cells(column: Column, values: pa.ChunkedArray, numbers: ParseNumbers = parse_numbers) -> CheckedColumn | None:
     """Return a column with its invalid cells set to null, or None if all cells are valid.
 
-    Parameters
-    ----------
-    column : Column
-        The expected column.
-    values : pyarrow.ChunkedArray
-        Only text, and numbers as booleans or times in digits, can have invalid cells; other types are uniform.
-    numbers : callable
-        Returns texts as float64, null for a text that is not a number.
+    `column` is the expected column. Only text, and numbers as booleans or times in digits, can have invalid cells;
+    other types are uniform. `numbers` returns texts as float64, null for a text that is not a number.
     """
     has_codes = column.kind == "boolean" and not pa.types.is_boolean(values.type)
     has_codes |= column.kind == "datetime" and is_number(values.type) and is_pattern(column.time_format)
@@ -89,12 +79,8 @@ def describe_bad_cells(reason: str, name: str, values: pa.ChunkedArray, bad: Mas
 def refuse_served(wrong: Sequence[tuple[Column, pa.ChunkedArray]], error: SchemaError) -> SchemaError:
     """Return the error for columns that do not match a fitted model, worded for the user of the model.
 
-    Parameters
-    ----------
-    wrong : sequence of (Column, pyarrow.ChunkedArray)
-        Columns of the model, with the values passed for them.
-    error : SchemaError
-        The error of encoding; returned itself if it does not concern cells or types.
+    `wrong` has columns of the model, with the values passed for them. `error`, that of encoding, is returned itself if
+    it does not concern cells or types.
     """
     lines: list[tuple[str, RowNumbers | None]] = []
     fix = "correct the values, or make them null"

@@ -59,13 +59,7 @@ def cell_encoder(column: Column, by_table: EncodeByTable = refuse_type) -> CellE
 
 
 class CellEncoder(ABC):
-    """Function from a value to the cell of a column.
-
-    Parameters
-    ----------
-    by_table : EncodeByTable
-        For values of rare types.
-    """
+    """Function from a value to the cell of a column; `by_table` is for values of rare types."""
 
     def __init__(self, column: Column, by_table: EncodeByTable) -> None:
         self.column, self.by_table = column, by_table

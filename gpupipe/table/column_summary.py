@@ -31,13 +31,8 @@ TEXTS = pa.large_string()  # the levels of many chunks may exceed 2 GiB
 class ColumnSummary:
     """Incremental summary of a column, from which its schema is derived.
 
-    Parameters
-    ----------
-    kind : pyarrow.DataType
-        The type of every chunk.
-    declared : DeclaredColumn, optional
-    most_rows : int
-        Upper limit of the number of rows. A text column with more distinct texts than half of this is not categorical.
+    `kind` is the type of every chunk. `most_rows` is an upper limit of the number of rows. A text column with more
+    distinct texts than half of this is not categorical.
     """
 
     def __init__(self, name: str, kind: pa.DataType, declared: DeclaredColumn | None, most_rows: int) -> None:
@@ -73,10 +68,7 @@ class ColumnSummary:
     def merge(self, other: ColumnSummary) -> None:
         """Merge the summary of other chunks of the column.
 
-        Raises
-        ------
-        SchemaError
-            If the times of both have no format in common.
+        Raise SchemaError if the times of both have no format in common.
         """
         self.nullable |= other.nullable
         self.storage = max(self.storage, other.storage)

@@ -39,12 +39,8 @@ TIMES = ("timestamp", "date", "time", "duration")  # prefixes of their type name
 class EncodePlan:
     """The description of a column and the function that writes its rows to a block.
 
-    Attributes
-    ----------
-    write : callable, optional
-        Writes the encoded rows to an array of the column's storage dtype, shape (rows,); None for text.
-    text : pyarrow.ChunkedArray or DeviceText, optional
-        The rows of a text column.
+    `write` writes the encoded rows to an array of the column's storage dtype, shape (rows,); None for text. `text` has
+    the rows of a text column: a pyarrow.ChunkedArray or DeviceText.
     """
 
     column: Column
@@ -60,19 +56,10 @@ def encode(
 ) -> Table:
     """Encode an Arrow table.
 
-    Parameters
-    ----------
-    arrow : pyarrow.Table
-        Strings may be dictionary-encoded; any number of chunks, each with its own dictionary.
-    declared : mapping of str to DeclaredColumn, optional
-        Columns declared in the configuration; the others are inferred.
-    frozen : Schema, optional
-        Encode to exactly these columns, in this layout, with these levels; other levels become UNSEEN.
-
-    Raises
-    ------
-    SchemaError
-        If a declared or frozen column is absent, or contains values of another kind; the message lists the rows.
+    Strings may be dictionary-encoded, in any number of chunks, each with its own dictionary. Columns that are not
+    `declared` are inferred. With `frozen`, encode to exactly these columns, in this layout, with these levels; other
+    levels become UNSEEN. Raise SchemaError if a declared or frozen column is absent, or contains values of another
+    kind; the message lists the rows.
     """
     require_distinct(arrow.column_names)
     if frozen is not None:
@@ -98,10 +85,8 @@ def encode(
 def encode_served(arrow: pa.Table, backend: Backend, schema: Schema) -> Table:
     """Encode rows for a fitted model: `encode` with `schema` frozen, and errors worded for the user of the model.
 
-    Raises
-    ------
-    SchemaError
-        If a column is absent or cells do not match its kind; the message lists every such column, with values and rows.
+    Raise SchemaError if a column is absent or cells do not match its kind; the message lists every such column, with
+    values and rows.
     """
     try:
         return encode(arrow, backend, frozen=schema)

@@ -29,10 +29,7 @@ Summaries = dict[str, ColumnSummary]
 class TableChunks:
     """Access to chunks that are Arrow tables; `gpupipe.table.device.encode_chunks.FrameChunks` accesses frames.
 
-    Attributes
-    ----------
-    xp : module
-        The array module of the encoded rows.
+    `xp` is the array module of the encoded rows.
     """
 
     xp: ArrayNamespace = np
@@ -67,27 +64,12 @@ def encode_chunks(
 ) -> Table:
     """Encode a table read in chunks.
 
-    Parameters
-    ----------
-    chunks : callable
-        Returns the same chunks in the same order at each call: at least one, each with rows, and all with the same
-        columns and types.
-    most_rows : int
-        Upper limit of the number of rows of all chunks together.
-    declared : mapping of str to DeclaredColumn, optional
-        Columns declared in the configuration; the others are inferred.
-    access : TableChunks, optional
-        Access to the columns of a chunk; for Arrow tables by default.
+    `chunks` returns the same chunks in the same order at each call: at least one, each with rows, and all with the same
+    columns and types. `most_rows` is an upper limit of the number of rows of all chunks together. Columns that are not
+    `declared` are inferred. `access` is that to the columns of a chunk; for Arrow tables by default.
 
-    Returns
-    -------
-    Table
-        The table that `encode`, or `gpupipe.table.device.encode.encode_frame`, returns for the rows of all chunks.
-
-    Raises
-    ------
-    SchemaError
-        As `encode`; rows are counted over all chunks.
+    The result is the table that `encode`, or `gpupipe.table.device.encode.encode_frame`, returns for the rows of all
+    chunks. Raise SchemaError as `encode`; rows are counted over all chunks.
     """
     access, declared, n_rows = access or TableChunks(), declared or {}, 0
     summaries: Summaries = {}
@@ -132,10 +114,7 @@ def encode_chunks(
 def start_summaries(chunk: pa.Table, declared: Mapping[str, DeclaredColumn], most_rows: int) -> Summaries:
     """Return an empty summary for each column of `chunk`; all chunks have the same columns.
 
-    Raises
-    ------
-    SchemaError
-        If two columns have the same name, or a declared column is absent.
+    Raise SchemaError if two columns have the same name, or a declared column is absent.
     """
     require_distinct(chunk.column_names)
     require(chunk.column_names, declared, "schema: declares")

@@ -21,10 +21,7 @@ SHORT_BYTES = 64  # the longest binary value that is read as an identifier: SHA-
 def integer_array(values: Iterable[Any]) -> pa.Array:
     """Return integers, and None, with the narrowest of int64, uint64, decimal128(38, 0) and decimal256(76, 0).
 
-    Raises
-    ------
-    ValueError
-        If an integer has more than 76 digits; the message contains it.
+    Raise ValueError if an integer has more than 76 digits; the message contains it.
     """
     known = [None if value is None else int(value) for value in values]
     present = [value for value in known if value is not None]
@@ -56,12 +53,8 @@ def as_whole(column: pa.ChunkedArray) -> pa.ChunkedArray:
 def exact_array(values: Any) -> pa.Array:
     """Return a column as ``pyarrow.array`` does, and integers, which may be large, with their exact type.
 
-    Raises
-    ------
-    ValueError
-        If an integer has more than 76 digits.
-    pyarrow.ArrowException, OverflowError, TypeError
-        If the values have no common type.
+    Raise ValueError if an integer has more than 76 digits, and pyarrow.ArrowException, OverflowError or TypeError if
+    the values have no common type.
     """
     try:
         return pa.array(values, from_pandas=True)

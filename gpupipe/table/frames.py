@@ -37,18 +37,12 @@ def is_frame(data: Any) -> bool:
 def frame_to_arrow(data: Any) -> pa.Table:
     """Return a data frame as an Arrow table with the same column names and row order.
 
-    Parameters
-    ----------
-    data : pandas.DataFrame, polars.DataFrame or LazyFrame, cudf.DataFrame, DuckDB relation, pyarrow.Table,
-        RecordBatch, RecordBatchReader or Dataset, datasets.Dataset of Hugging Face, anything with
-        ``__arrow_c_stream__`` (the Arrow PyCapsule protocol), or a mapping of column names to sequences of one length.
+    `data` is a pandas.DataFrame, polars.DataFrame or LazyFrame, cudf.DataFrame, DuckDB relation, pyarrow.Table,
+    RecordBatch, RecordBatchReader or Dataset, datasets.Dataset of Hugging Face, anything with ``__arrow_c_stream__``
+    (the Arrow PyCapsule protocol), or a mapping of column names to sequences of one length.
 
-    Raises
-    ------
-    SchemaError
-        If two columns share a name.
-    DataError
-        If `data` has another type, or a column cannot be converted; the message contains the first such column.
+    Raise SchemaError if two columns share a name, and DataError if `data` has another type, or a column cannot be
+    converted; the message contains the first such column.
 
     Examples
     --------
@@ -67,15 +61,10 @@ def frame_to_arrow(data: Any) -> pa.Table:
 def rows_to_arrow(data: Any, required: Sequence[str], optional: Sequence[str] = ()) -> pa.Table:
     """Return the columns that a model reads as an Arrow table, from a data frame of any library or from rows.
 
-    Other columns are ignored, whatever they contain.
-
-    Parameters
-    ----------
-    data : any frame that `frame_to_arrow` accepts, a mapping of column names to values (one row), a pandas.Series
-        whose index contains the column names (one row), or a list of mappings (one per row)
-        In a list, a column that is absent from a row is null there.
-    required, optional : sequence of str
-        The columns to keep; optional ones may be absent.
+    Other columns are ignored, whatever they contain; the `optional` ones may be absent. `data` is any frame that
+    `frame_to_arrow` accepts, a mapping of column names to values (one row), a pandas.Series whose index contains the
+    column names (one row), or a list of mappings (one per row). In a list, a column that is absent from a row is null
+    there.
 
     Raises
     ------

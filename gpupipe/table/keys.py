@@ -24,17 +24,8 @@ def key_codes(
 ) -> tuple[pa.Array, pa.Array]:
     """Return an int64 code from 0 for each row of both tables; null for keys of the left that are not in the right.
 
-    Parameters
-    ----------
-    left_names, right_names : sequence of str
-        The key columns of both, in the same order.
-    label : str
-        The name of the right table, for messages.
-
-    Raises
-    ------
-    SchemaError
-        If a pair of key columns has types that cannot be compared.
+    The key columns of both are in the same order. `label` is the name of the right table, for messages. Raise
+    SchemaError if a pair of key columns has types that cannot be compared.
     """
     codes: tuple[pa.Array, pa.Array] | None = None
     for left_name, right_name in zip(left_names, right_names, strict=True):

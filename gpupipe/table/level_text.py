@@ -136,17 +136,9 @@ def level_codes(column: Column) -> Mapping[str, int]:
 
 
 class LevelLookup:
-    """Codes of texts among the levels of a column.
+    """Codes of texts among the levels of a categorical column.
 
-    Parameters
-    ----------
-    column : Column
-        Categorical, with levels.
-
-    Attributes
-    ----------
-    codes : dict of str to int
-        The code of each level that can be a value: without texts that mean a missing value.
+    `codes` has the code of each level that can be a value: without texts that mean a missing value.
     """
 
     def __init__(self, column: Column) -> None:

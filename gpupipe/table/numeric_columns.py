@@ -31,10 +31,7 @@ def storage_of(column: pa.ChunkedArray) -> str:
 def as_numbers(name: str, column: pa.ChunkedArray) -> pa.ChunkedArray:
     """Return `column` as Arrow numbers: text is parsed, blanks become null, durations and times of day become seconds.
 
-    Raises
-    ------
-    SchemaError
-        If a value is not a number; the message lists the values and their rows.
+    Raise SchemaError if a value is not a number; the message lists the values and their rows.
     """
     kind = column.type
     if pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_null(kind):

@@ -40,14 +40,8 @@ Row = Mapping[str, Any]
 class RowCells:
     """Encoded rows.
 
-    Attributes
-    ----------
-    records : structured array, shape (n,)
-        Of `RecordLayout.dtype`, read-only.
-    coded : tuple of str
-        Columns with levels: name of each column of ``codes`` that can be unseen, else ``""``.
-    warnings : tuple of str
-        Violations of rules that only warn.
+    `records` are a read-only structured array of `RecordLayout.dtype`, shape (n,). `coded` has the name of each column
+    of ``codes`` that can be unseen, else ``""``. `warnings` are violations of rules that only warn.
     """
 
     records: Records
@@ -108,23 +102,10 @@ class CellDeriver(Protocol):
 class RowEncoder:
     """Encoder of rows for a frozen schema. Threads may share it.
 
-    Parameters
-    ----------
-    schema : Schema
-        The columns of the cells.
-    derivers : sequence of CellDeriver
-        They compute some of these columns. Every row must have the `Column.source` of the others.
-    by_table : EncodeByTable
-        For values of rare types; by default they are refused.
-
-    Attributes
-    ----------
-    inputs : tuple of str
-        The columns that every row must have.
-    columns : tuple of Column
-        Their description.
-    positions : dict of (block, row) to int
-        Position of each column among the cells of its kind, as `RowProgram` takes it.
+    `schema` has the columns of the cells. The `derivers` compute some of these columns; every row must have the
+    `Column.source` of the others. `by_table` is for values of rare types; by default they are refused. `inputs` are the
+    columns that every row must have, and `columns` their description. `positions` has the position of each (block, row)
+    among the cells of its kind, as `RowProgram` takes it.
 
     Examples
     --------
@@ -176,18 +157,9 @@ class RowEncoder:
     def encode(self, rows: Sequence[Row]) -> RowCells:
         """Encode rows.
 
-        Parameters
-        ----------
-        rows : sequence of mapping
-            Values by column name: str, int, float, bool, None, datetime, date, or a NumPy or pandas scalar; other keys
-            are ignored. None and NaN are null.
-
-        Raises
-        ------
-        RowError
-            If a row lacks a column, or a value does not match the kind of its column; lists all such cells.
-        DataError
-            If a row is not a mapping.
+        Values are str, int, float, bool, None, datetime, date, or a NumPy or pandas scalar, by column name; other keys
+        are ignored. None and NaN are null. Raise RowError if a row lacks a column, or a value does not match the kind
+        of its column; it lists all such cells. Raise DataError if a row is not a mapping.
         """
         pack, packed = self._pack, []
         try:

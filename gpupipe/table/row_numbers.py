@@ -17,12 +17,8 @@ ROWS_SHOWN = 10
 class RowNumbers:
     """The first of the rows of a problem.
 
-    Attributes
-    ----------
-    shown : tuple of int
-        At most `ROWS_SHOWN`, from 0.
-    n_rows : int, optional
-        Number of rows with the problem, if they were counted.
+    `shown` has at most `ROWS_SHOWN` rows, from 0. `n_rows` is the number of rows with the problem, if they were
+    counted.
     """
 
     shown: tuple[int, ...]
@@ -50,12 +46,8 @@ class RowNumbers:
 class CellsError(SchemaError):
     """Cells of a table that do not match their column (exit code 5).
 
-    Parameters
-    ----------
-    lines : sequence of (str, RowNumbers or None)
-        Lines of the message, each with the rows that it ends with.
-    where, fix, names
-        See `GpupipeError`.
+    `lines` are those of the message, each with the rows that it ends with. For `where`, `fix` and `names`, see
+    `GpupipeError`.
     """
 
     def __init__(

@@ -177,12 +177,7 @@ class Schema:
 class DeclaredColumn:
     """A column's declaration in ``schema:``: its kind and, if relevant, its storage or time format.
 
-    Attributes
-    ----------
-    storage : str, optional
-    time_format : str, optional
-    is_recorded : bool
-        Whether a model has recorded it, so that no time format is inferred: None is ISO 8601.
+    `is_recorded` is whether a model has recorded it, so that no time format is inferred: None is ISO 8601.
     """
 
     kind: Kind
@@ -208,10 +203,7 @@ DECLARATIONS: dict[str, DeclaredColumn] = {
 def declare(value: str, time_format: str | None = None) -> DeclaredColumn:
     """Return the declaration for a name in ``schema:``, such as ``"float"`` or ``"category"``.
 
-    Raises
-    ------
-    SchemaError
-        If it is not the name of a kind or dtype.
+    Raise SchemaError if it is not the name of a kind or dtype.
     """
     if value not in DECLARATIONS:
         hint = did_you_mean(value, DECLARATIONS) or f"use one of {', '.join(DECLARATIONS)}"

@@ -130,15 +130,10 @@ def remap_hashed(dictionary: pa.Array, column: Column) -> Codes:
 
 
 def write_codes(column: pa.ChunkedArray, tables: Sequence[tuple[pa.Array, Codes]], out: Codes) -> None:
-    """Write the codes of a dictionary column.
+    """Write the codes of a dictionary column to `out`, int, shape (rows,).
 
-    Parameters
-    ----------
-    column : pyarrow.ChunkedArray of dictionary
-        Its indices must be within its dictionaries, which the readers guarantee.
-    tables : sequence of (dictionary, ndarray)
-        For each of the column's `dictionaries`, the code of each value.
-    out : ndarray of int, shape (rows,)
+    The indices of `column` must be within its dictionaries, which the readers guarantee. `tables` has, for each of the
+    column's `dictionaries`, the dictionary and the code of each value.
     """
     start = 0
     for chunk in column.chunks:

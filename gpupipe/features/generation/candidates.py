@@ -23,7 +23,6 @@ class FeatureCandidate:
 
     Attributes
     ----------
-    family : {"arithmetic", "crosses", "groups"}
     form : str
         Of arithmetic, a formula of a, b and c. Of crosses, "target" or "frequency". Of groups, "difference", "z-score"
         or "ratio".
@@ -55,13 +54,8 @@ def enumerate_arithmetic(
 ) -> list[FeatureCandidate]:
     """Return at most `most` formulas of two, or with `order` 3 up to three, of the numbers.
 
-    Parameters
-    ----------
-    numbers : mapping of str to int
-        Column names, the most informative first, each with its position in the table.
-    order : {2, 3}
-    rng : numpy.random.Generator
-        Chooses among the columns if there are too many.
+    `numbers` maps column names, the most informative first, to their positions in the table. `rng` chooses among the
+    columns if there are too many.
     """
     pairs = _choose(numbers, 2, len(PAIR_FORMS), most, rng)
     found = [FeatureCandidate("arithmetic", form, pair) for pair in pairs for form in PAIR_FORMS]
@@ -89,12 +83,7 @@ def enumerate_crosses(
 ) -> list[FeatureCandidate]:
     """Return at most `most` encoded combinations of categories that have at most `most_cells` raw combinations.
 
-    Parameters
-    ----------
-    sizes : mapping of str to int
-        Number of raw indices of each column.
-    categories, order, most, rng
-        As in `enumerate_arithmetic`.
+    `sizes` has the number of raw indices of each column; for the other parameters, see `enumerate_arithmetic`.
     """
     found: list[FeatureCandidate] = []
     for n in range(2, order + 1):

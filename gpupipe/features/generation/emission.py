@@ -23,12 +23,9 @@ if TYPE_CHECKING:
 class GroupMoments:
     """Moments of a number, shifted by `pivot`, for each code of a category; NaN where no row has both.
 
-    Attributes
-    ----------
-    pivot : float
-        The median, subtracted first in the precision of the input: float32 loses a small spread around a large mean.
-    mean, deviation : array of float64, shape (n_codes,)
-        Mean of the shifted number, and population standard deviation.
+    `pivot` is the median, subtracted first in the precision of the input: float32 loses a small spread around a large
+    mean. `mean` is that of the shifted number, and `deviation` the population standard deviation, float64, shape
+    (n_codes,).
     """
 
     pivot: float
@@ -85,12 +82,8 @@ def learn_group(
 ) -> GroupMoments:
     """Return the moments over the rows of `statistics`, weighted if these have weights.
 
-    Rows in which either column is null are not counted.
-
-    Parameters
-    ----------
-    codes : array of int64, shape (n_rows,), optional
-        The codes of `group`, if they have been computed.
+    Rows in which either column is null are not counted. `codes` are those of `group`, int64, shape (n_rows,), if they
+    have been computed.
     """
     pivot = float(np.float32(statistics.medians([number])[0]))
     to_host = statistics.backend.to_host

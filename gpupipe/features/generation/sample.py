@@ -40,16 +40,8 @@ SMOOTHING = 20.0
 class SampleRows:
     """Some rows of a sample.
 
-    Attributes
-    ----------
-    mask : array of bool, shape (n_rows of the sample,)
-        On the host.
-    on_device : array of bool
-        The same on the device.
-    table : Table
-        Their columns.
-    codes : dict of str to array of int64, shape (n_rows of these,)
-        Of the categories, on the host.
+    `mask`: bool, shape (n_rows of the sample,), on the host; `on_device` is its copy on the device. `table` has the
+    columns of these rows, and `codes` their categories: int64, on the host.
     """
 
     mask: Array
@@ -63,8 +55,6 @@ class SelectionSample:
 
     Parameters
     ----------
-    statistics : Statistics
-        The training rows with their target.
     columns : sequence of expression
         All columns, as earlier ops left them; times and texts are ignored.
     base : sequence of NumericExpr
@@ -77,7 +67,6 @@ class SelectionSample:
     fold : array of int64, shape (n_rows,)
         0 for rows that confirm, 1 to `FOLDS` for rows that screen, at random. Rows that confirm are later or of other
         groups than those that screen if the target has times or groups.
-    numbers, categories : dict of str to expression
     values : dict of str to array of float32, shape (n_rows,)
         Of the numbers, on the device.
     codes : dict of str to array of int64, shape (n_rows,)

@@ -29,12 +29,8 @@ PRIOR_ROWS = 20.0  # as `target_encode` smooths
 class Screen:
     """Residuals of the rows, and their permutations.
 
-    Attributes
-    ----------
-    residuals : array of float64, shape (1 + n_permutations, n_outputs, n_rows)
-        Of mean 0; the first are those of the rows.
-    folds : array of int64, shape (n_rows,)
-        The fold of each row, from 0.
+    `residuals`: float64 of mean 0, shape (1 + n_permutations, n_outputs, n_rows), first those of the rows. `folds`:
+    int64, shape (n_rows,), from 0.
     """
 
     residuals: Array

@@ -35,13 +35,9 @@ BOUNDS = (0.01, 0.99)  # quantiles to which the scaled views limit a generated n
 class SelectedFeature:
     """A generated feature that is kept.
 
-    Attributes
-    ----------
-    gain : float
-        Share of the squared residual that it explains out of fold, more than its inputs do.
-    limits : tuple of (float, float)
-        Quantiles `BOUNDS` in the sample of each of its columns: a target encoding has one per class if there are more
-        than two.
+    `gain` is the share of the squared residual that it explains out of fold, more than its inputs do. `limits` are the
+    quantiles `BOUNDS` in the sample of each of its columns: a target encoding has one per class if there are more than
+    two.
     """
 
     candidate: FeatureCandidate
@@ -89,16 +85,8 @@ class GeneratedSelection:
 class FeatureSelector:
     """One selection.
 
-    Parameters
-    ----------
-    statistics : Statistics
-        The training rows with their target.
-    columns : sequence of expression
-        All columns, as earlier ops left them; times and texts are ignored.
-    inputs : collection of str
-        The columns to combine.
-    base : sequence of NumericExpr
-        Existing features that are not in `columns`.
+    `columns` are all columns, as earlier ops left them; times and texts are ignored. `inputs` are those to combine.
+    `base` are existing features that are not in `columns`.
     """
 
     def __init__(
@@ -170,10 +158,7 @@ class FeatureSelector:
     ) -> list[tuple[tuple[float, FeatureCandidate], list[Array]]]:
         """Return the best candidates with their columns, except copies of columns in `known`, to which they are added.
 
-        Parameters
-        ----------
-        left : dict of str to int
-            Number of features that each family may still have; reduced by those that are returned.
+        `left` is the number of features that each family may still have; it is reduced by those that are returned.
         """
         picked: list[tuple[tuple[float, FeatureCandidate], list[Array]]] = []
         for gain, candidate in shortlist:
@@ -190,14 +175,9 @@ class FeatureSelector:
 class _Stage:
     """A set of features.
 
-    Attributes
-    ----------
-    X : array of float32, shape (n_rows, n_columns)
-        Existing features and these.
-    losses : array of float64, shape (n_confirmed,)
-        Of the rows that confirm, by a model of the others.
-    residuals : array of float64, shape (n_rows, n_outputs)
-        Cross-fitted; 0 for the rows that confirm.
+    `X` has the existing features and these: float32, shape (n_rows, n_columns). `losses` are those of the rows that
+    confirm, by a model of the others: float64, shape (n_confirmed,). `residuals` are cross-fitted, and 0 for the rows
+    that confirm: float64, shape (n_rows, n_outputs).
     """
 
     features: tuple[SelectedFeature, ...]

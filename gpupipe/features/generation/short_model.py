@@ -30,13 +30,7 @@ MOST_NATIVE_CODES = 250  # as `encode` gives integer ids to trees
 
 @dataclass(frozen=True)
 class ShortModel:
-    """Boosted trees of a few rounds.
-
-    Attributes
-    ----------
-    n_classes : int
-        0 for regression.
-    """
+    """Boosted trees of a few rounds; `n_classes` is 0 for regression."""
 
     n_classes: int
     backend: Backend
@@ -57,19 +51,9 @@ class ShortModel:
     ) -> Array:
         """Train until the loss on the rows `new` does not decrease, and return their predictions of the best round.
 
-        Parameters
-        ----------
-        X, new : array of float32, shape (n_rows, n_columns) and (n_new, n_columns)
-            Numbers, which may be NaN, and category codes below `MOST_NATIVE_CODES`.
-        y, new_y : array of float64
-            Class codes or numbers.
-        is_code : sequence of bool
-            Whether each column contains category codes.
-
-        Returns
-        -------
-        predictions : array of float64, shape (n_new, n_outputs)
-            Probabilities of each class (of class 1 alone if there are two), or numbers.
+        `X` and `new` are float32, of numbers, which may be NaN, and category codes below `MOST_NATIVE_CODES`; `is_code`
+        flags the columns of codes. `y` and `new_y` are float64 class codes or numbers. Predictions are float64, shape
+        (n_new, n_outputs): probabilities of each class (of class 1 alone if there are two), or numbers.
         """
         train = self._train_xgboost if self.library == "xgboost" else self._train_sklearn
         offset, unit = NumberUnit() if self.n_classes else NumberUnit.of(y, has_units=True)

@@ -41,12 +41,7 @@ ScoredCandidates = list[tuple[float, FeatureCandidate]]  # with gains, the best 
 class ShortlistFinder:
     """Screening of candidates on the rows that screen.
 
-    Parameters
-    ----------
-    inputs : collection of str
-        The columns to combine.
-    taken : collection of str
-        Names that a new column cannot have.
+    `inputs` are the columns to combine; a new column cannot have a name in `taken`.
     """
 
     def __init__(
@@ -68,9 +63,7 @@ class ShortlistFinder:
     def find(self, residuals: Array) -> tuple[ScoredCandidates, dict[str, int], dict[str, float]]:
         """Return the candidates that exceed the yardstick, the numbers of those tried, and the yardsticks by family.
 
-        Parameters
-        ----------
-        residuals : array of float64, shape (n_rows of the sample, n_outputs)
+        `residuals`: float64, shape (n_rows of the sample, n_outputs).
         """
         is_ranked = bool(self._ranks.any())
         rows = self.sample.rows(self._ranks) if is_ranked else self._tests
@@ -87,12 +80,7 @@ class ShortlistFinder:
     ) -> tuple[ScoredCandidates, dict[str, float]]:
         """Return the candidates that exceed all permuted ones of their family, best first, and the yardsticks.
 
-        Parameters
-        ----------
-        residuals : array
-            As in `find`.
-        least : mapping of str to float
-            The smallest yardstick of each family.
+        `residuals` are as in `find`; `least` has the smallest yardstick of each family.
         """
         screen, inputs = self._row_screen(self._tests, residuals, N_PERMUTATIONS)
         yardsticks: dict[str, float] = {}

@@ -33,16 +33,8 @@ class FurtherTableError(SchemaError):
 class DerivedColumn:
     """A column computed by a derived op.
 
-    Attributes
-    ----------
-    values : array, shape (n_rows,)
-        float32, NaN where null; or integer codes.
-    inputs : tuple of str
-        The columns that it is derived from, such as ``orders.spend``.
-    like : Column, optional
-        For codes: the column that has their levels.
-    has_scale : bool
-        See `gpupipe.table.schema.Column`.
+    `values` are float32, NaN where null, or integer codes with the levels of the column `like`. `inputs` are the
+    columns that it is derived from, such as ``orders.spend``. For `has_scale`, see `gpupipe.table.schema.Column`.
     """
 
     name: str
@@ -90,16 +82,8 @@ class DerivedOp(FeatureOp):
 class Derivation:
     """The derived columns of a model, and the ops and schemas that compute them when it serves.
 
-    Attributes
-    ----------
-    schema : Schema
-        The encoded columns of the main table that they read.
-    inputs : tuple of str
-        All columns of the main table that they read.
-    tables : mapping of str to DerivedTable
-        The further tables that they read.
-    made : mapping of str to tuple of str
-        The columns that each derived column is computed from.
+    `schema` has the encoded columns of the main table that the ops read, `inputs` all of its columns that they read,
+    and `tables` the further tables. `made` has the columns that each derived column is computed from.
     """
 
     ops: tuple[DerivedOp, ...]
@@ -113,12 +97,8 @@ class Derivation:
     ) -> Table:
         """Return `table` with the derived columns; see `gpupipe.features.program.fitted.FittedFeatures.encode`.
 
-        `table` is on the device of `backend`.
-
-        Raises
-        ------
-        ArtifactError
-            If the schemas lack a column that the ops read: the model is corrupt.
+        `table` is on the device of `backend`. Raise ArtifactError if the schemas lack a column that the ops read: the
+        model is corrupt.
         """
         sources = {name: needed.encode(name, events, backend) for name, needed in self.tables.items()}
         main = HistoryRows.of_arrow(table, arrow, "the table")
@@ -142,12 +122,8 @@ class DerivedTable:
     def encode(self, name: str, given: Mapping[str, pa.Table], backend: Backend) -> EventTable:
         """Return the encoded events of the table `name` in `given`.
 
-        Raises
-        ------
-        ConfigError
-            If `given` has no table of that name.
-        SchemaError
-            If a column is missing or has another kind.
+        Raise ConfigError if `given` has no table of that name, and SchemaError if a column is missing or has another
+        kind.
         """
         from gpupipe.table.encode import encode_served
 
@@ -186,15 +162,8 @@ def derive(
 ) -> tuple[Table, Derivation]:
     """Run `ops` in order; return the table with the new columns, and the derivation for serving.
 
-    Parameters
-    ----------
-    places : sequence of str, optional
-        The position of each op in the configuration, for errors: ``features[2].lag``.
-
-    Raises
-    ------
-    ConfigError
-        If an op does not apply to the columns, or its new column already exists.
+    `places` are the positions of the ops in the configuration, for errors: ``features[2].lag``. Raise ConfigError if an
+    op does not apply to the columns, or its new column already exists.
     """
     from gpupipe.table.arrange import append
 

@@ -45,10 +45,7 @@ class HistoryRowSubset(HistoryRows):
 def derive_by_keys(op: KeyedOp, sources: DerivationSources) -> Sequence[DerivedColumn]:
     """Return the columns of `op`, computed for fewer keys at a time, with a note, if memory runs out.
 
-    Raises
-    ------
-    LimitError
-        If the history of one key does not fit in memory.
+    Raise LimitError if the history of one key does not fit in memory.
     """
     keys = op.keys(sources)
 

@@ -19,12 +19,8 @@ if TYPE_CHECKING:
 class EntityKeys:
     """The entity key of each row as an integer code; equal keys have equal codes.
 
-    Attributes
-    ----------
-    main, events : array of int32, shape (rows,)
-        Codes of the main table and of the event table, which may be the same table; -1 for a null key.
-    size : int
-        An exclusive upper bound of the event codes.
+    `main` and `events` are int32, shape (rows,), of the main table and of the event table, which may be the same table;
+    -1 for a null key. `size` is an exclusive upper bound of the event codes.
     """
 
     main: Array
@@ -53,10 +49,7 @@ def encode_own_keys(main: HistoryRows, names: Sequence[str], backend: Backend) -
 def encode_shared_keys(main: HistoryRows, further: EventTable, backend: Backend) -> EntityKeys:
     """Return the keys of the main table and of a further table of events.
 
-    Raises
-    ------
-    SchemaError
-        If a pair of key columns has types that cannot be compared.
+    Raise SchemaError if a pair of key columns has types that cannot be compared.
     """
     events, names = further.rows, (further.left, further.right)
     left, right = ([rows.raw(name) for name in of] for rows, of in zip((main, events), names, strict=True))

@@ -47,19 +47,10 @@ class HistoryRows:
         return self.table.n_rows
 
     def column(self, name: str, *kinds: str, past: bool = False) -> tuple[Column, Array]:
-        """Return a column and its encoded values, shape (n_rows,).
+        """Return a column of one of the accepted `kinds` and its encoded values, shape (n_rows,).
 
-        Parameters
-        ----------
-        *kinds : str
-            The accepted kinds.
-        past : bool
-            Whether each row uses only values that were known at its time; then the target may be used.
-
-        Raises
-        ------
-        ConfigError
-            If the column does not exist, or has another kind.
+        With `past`, each row uses only values that were known at its time; then the target may be used. Raise
+        ConfigError if the column does not exist, or has another kind.
         """
         self._require(name, self.table.schema.names, past)
         column = self.table.schema[name]
@@ -79,13 +70,7 @@ class HistoryRows:
         return cls(table, dict(zip(arrow.column_names, arrow.columns, strict=True)), label, unknown)
 
     def raw(self, name: str) -> RawColumn:
-        """Return a column as it was read.
-
-        Raises
-        ------
-        ConfigError
-            If the column does not exist.
-        """
+        """Return a column as it was read, or raise ConfigError if it does not exist."""
         self._require(name, list(self.raw_columns))
         self._raw[name] = None
         return self.raw_columns[name]
@@ -124,10 +109,7 @@ class HistoryRows:
 class EventTable:
     """A further table, whose rows are events of the entities of the main table.
 
-    Attributes
-    ----------
-    left, right : tuple of str
-        The key columns of the main table and of this table.
+    `left` and `right` are the key columns of the main table and of this table.
     """
 
     rows: HistoryRows
@@ -141,7 +123,6 @@ class DerivationSources:
 
     Attributes
     ----------
-    events : mapping of str to EventTable
     as_of : int, optional
         A time in microseconds since 1970 that overrides the cut-off dates of the ops when a model serves.
     memory : dict
@@ -170,13 +151,7 @@ class DerivationSources:
         return self.memory[key]
 
     def table(self, name: str) -> EventTable:
-        """Return a further table.
-
-        Raises
-        ------
-        ConfigError
-            If there is no event table of that name.
-        """
+        """Return a further table, or raise ConfigError if there is no event table of that name."""
         if name not in self.events:
             raise ConfigError(
                 f"no event table {name!r}",

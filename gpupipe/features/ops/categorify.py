@@ -77,15 +77,9 @@ def select_frequent(
 ) -> list[int]:
     """Return the codes of the frequent levels, in order.
 
-    Parameters
-    ----------
-    counts : sequence of float
-        Number of training rows of each code, or the sum of their weights.
-    max_categories : int, optional
-        Maximum number of levels to keep: the most frequent ones; ties go to the lower code. Sums of weights that differ
-        by a rounding error are tied.
-    min_frequency : int, optional
-        Minimum number of training rows of a level to keep.
+    `counts` are the training rows of each code, or the sums of their weights. The `max_categories` most frequent levels
+    are kept; ties go to the lower code, and sums of weights that differ by a rounding error are tied. A level needs at
+    least `min_frequency` rows.
     """
     resolution = WEIGHT_RESOLUTION * sum(counts)
     least = (min_frequency or 0) - resolution

@@ -113,17 +113,9 @@ def _codes(column: CategoryExpr) -> Any:
 def _seen(columns: list[CategoryExpr], ordered: list[CategoryExpr], counts: Any) -> tuple[tuple[str, ...], Any]:
     """Return the labels of the combinations that occur in the rows, and the code of each raw index.
 
-    Combinations are in the order of the levels of `columns`. A combination of reserved codes has the smallest of them:
-    null before unseen before rare.
-
-    Parameters
-    ----------
-    columns : list of CategoryExpr
-        In the order of the selection.
-    ordered : list of CategoryExpr
-        In the order of the index.
-    counts : array of int, shape (size,)
-        Number of rows of each raw index.
+    Combinations are in the order of the levels of `columns`, which are in the order of the selection; `ordered` has
+    them in the order of the index. A combination of reserved codes has the smallest of them: null before unseen before
+    rare. `counts` has the number of rows of each raw index.
     """
     import numpy as np
 

@@ -21,10 +21,7 @@ OBJECT = "python object "  # written instead of a file, for a kernel passed from
 def read_use(value: Any) -> str | UserKernel:
     """Return the reference or kernel of ``use:``, after checking the file without running it.
 
-    Raises
-    ------
-    ValueError
-        If the file does not exist, or does not define a kernel of that name.
+    Raise ValueError if the file does not exist, or does not define a kernel of that name.
     """
     if isinstance(value, UserKernel):
         return value

@@ -197,18 +197,10 @@ def subtract_age(times: Array, age_us: int) -> Array:
 class HistoryView:
     """The part of a history that each row of the main table sees.
 
-    Attributes
-    ----------
-    table : str, optional
-        The further table that contains the events; None for the main table.
-    history, queries : History, Queries
-        See `gpupipe_kernels.keyed`.
-    inputs : tuple of str
-        The columns that give the order and the cut-off of the history.
-    sources : DerivationSources
-        Caches the columns in the order of the history.
-    past : bool
-        Whether rows see only values that are known at their time, so that the target may be used.
+    `table` is the further table that contains the events; None for the main table. For `history` and `queries`, see
+    `gpupipe_kernels.keyed`. `inputs` are the columns that give the order and the cut-off of the history. `sources`
+    caches the columns in the order of the history. With `past`, rows see only values that are known at their time, so
+    that the target may be used.
     """
 
     table: str | None
@@ -260,13 +252,7 @@ class HistoryView:
 
 
 def require_names(columns: Iterable[str] | str) -> tuple[str, ...]:
-    """Return column names as a tuple; a single name becomes a tuple of one.
-
-    Raises
-    ------
-    ConfigError
-        If one of them is a pattern.
-    """
+    """Return column names as a tuple; a single name becomes a tuple of one. Raise ConfigError if one is a pattern."""
     names = (columns,) if isinstance(columns, str) else tuple(columns)
     for name in names:
         if name in SELECTORS or "*" in name:

@@ -119,11 +119,7 @@ class TextOp(DerivedOp, SelectingOp):
 def encode_texts(column: RawColumn, backend: Backend) -> tuple[pa.Array, Array]:
     """Return the distinct texts of a column followed by an empty text, and the index of the text of each row.
 
-    Returns
-    -------
-    texts : pyarrow.StringArray or pyarrow.LargeStringArray
-    codes : array of int32, shape (len(column),), on the device of `backend`
-        Null rows have the index of the empty text.
+    Indices are int32, shape (len(column),), on the device of `backend`. Null rows have that of the empty text.
     """
     import pyarrow as pa
 
@@ -186,12 +182,8 @@ def _compact(chunk: pa.DictionaryArray) -> pa.DictionaryArray:
 def run_kernel(kernel: Callable[..., Array], texts: pa.Array, backend: Backend) -> Array:
     """Run `kernel` on the bytes and offsets of `texts`, on the device of `backend`, and return its result.
 
-    Parameters
-    ----------
-    kernel : callable
-        `gpupipe_kernels.text.hash_texts` or `gpupipe_kernels.text.count_texts`.
-    texts : pyarrow.StringArray or pyarrow.LargeStringArray
-        Without nulls.
+    `kernel` is `hash_texts` or `count_texts` of `gpupipe_kernels.text`. `texts` are strings or large strings without
+    nulls.
     """
     data, offsets = (backend.to_device(buffer) for buffer in _buffers(texts))
     if backend.name == "gpu":

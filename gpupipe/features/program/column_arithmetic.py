@@ -39,12 +39,8 @@ class Unsupported(Exception):
 class ColumnArithmetic:
     """Arithmetic on numbers and columns; if all operands are numbers, so is the result.
 
-    Parameters
-    ----------
-    name : str
-        Name of intermediate columns.
-    centred : callable
-        Shifts two columns, whose difference is computed, by a common number towards 0.
+    `name` is that of intermediate columns. `centred` shifts two columns, whose difference is computed, by a common
+    number towards 0.
     """
 
     def __init__(self, name: str, centred: Callable[[list[NumericExpr]], list[NumericExpr]]) -> None:
@@ -71,13 +67,7 @@ class ColumnArithmetic:
         return self.multiply(y, x) if isinstance(x, float) else self._apply("MULTIPLY", *_deeper_first(x, y))
 
     def divide(self, x: Value, y: Value) -> Value:
-        """Return x / y, null where y is 0.
-
-        Raises
-        ------
-        Unsupported
-            If y is the number 0.
-        """
+        """Return x / y, null where y is 0; raise Unsupported if y is the number 0."""
         if not isinstance(y, float):
             return self._apply("DIVIDE", _constant_column(y, x) if isinstance(x, float) else x, y)
         if not y:
@@ -87,10 +77,7 @@ class ColumnArithmetic:
     def power(self, x: Value, exponent: Value) -> Value:
         """Return x to the power of an integer constant.
 
-        Raises
-        ------
-        Unsupported
-            If the exponent is not an integer constant of absolute value 1 to `MOST_POWER`.
+        Raise Unsupported if the exponent is not an integer constant of absolute value 1 to `MOST_POWER`.
         """
         if not isinstance(exponent, float) or not exponent.is_integer() or not 1 <= abs(exponent) <= MOST_POWER:
             raise Unsupported(
@@ -184,13 +171,7 @@ class ColumnArithmetic:
 
 
 def constant(value: float) -> float:
-    """Return `value`.
-
-    Raises
-    ------
-    Unsupported
-        If float32 cannot represent it: it is too large, or too close to 0.
-    """
+    """Return `value`; raise Unsupported if float32 cannot represent it: it is too large, or too close to 0."""
     low, high = FLOAT32
     if value and not low <= abs(value) <= high:
         raise Unsupported(f"the number {value:g} exceeds float32", f"use numbers between {low:.1e} and {high:.1e}")

@@ -18,13 +18,8 @@ def compile_program(
 ) -> Program:
     """Return the program that computes `columns` in order.
 
-    Parameters
-    ----------
-    places : mapping of str to (str, int)
-        Block and row of each table column.
-    folds : bool
-        Whether each training row reads the lookup table of its fold; False includes the full statistics only, for
-        serving.
+    `places` has the block and row of each table column. With `folds`, each training row reads the lookup table of its
+    fold; without, for serving, the program includes the full statistics only.
     """
     writer = _ProgramWriter(places, folds)
     width = 0

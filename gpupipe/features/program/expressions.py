@@ -41,24 +41,11 @@ class IndexTerm:
 
 @dataclass(frozen=True, eq=False)
 class CategoryExpr:
-    """A categorical expression.
+    """A categorical expression of the columns `inputs`.
 
-    Attributes
-    ----------
-    inputs : tuple of str
-        The input columns that it is computed from.
-    index : tuple of IndexTerm
-        The terms of the raw index of a row.
-    size : int
-        Number of raw indices.
-    labels : tuple of str
-        The label of code ``FIRST_LEVEL + i``.
-    remap : array of int, shape (size,), optional
-        The code of each raw index; None if they are equal.
-    kind : str
-        ``"categorical"``, or ``"boolean"``.
-    root : str
-        The column that it represents; ``""`` is its one input.
+    `index` has the terms of the raw index of a row, which is below `size`. `labels` has the label of code
+    ``FIRST_LEVEL + i``. `remap` has the code of each raw index, shape (size,); None if they are equal. `kind` is
+    ``"categorical"`` or ``"boolean"``. `root` is the column that it represents; ``""`` is its one input.
     """
 
     name: str
@@ -104,8 +91,6 @@ class Producer:
         The second column of BETWEEN.
     params : tuple of float
         Parameters of the instruction, such as origin (microseconds) and factor of ELAPSED.
-    operands : tuple of NumericExpr
-        The operands, in order, of an instruction that takes several.
     call : Call, optional
         The user's kernel of CALL.
     table : array of float, shape (folds + 1, size) or (size,), optional
@@ -137,14 +122,9 @@ class Transform:
 class NumericExpr:
     """A numeric expression: a producer, and transforms that are applied to its value in order.
 
-    Attributes
-    ----------
-    inputs : tuple of str
-        The input columns that it is computed from.
-    may_be_null : bool
-        Whether a row can still be NaN. Overflow of scaled values is ignored: it does not occur in the training rows.
-    root : str
-        The column that it represents; ``""`` is its one input.
+    `inputs` are the input columns that it is computed from. `may_be_null` is whether a row can still be NaN; overflow
+    of scaled values is ignored, as it does not occur in the training rows. `root` is the column that it represents;
+    ``""`` is its one input.
     """
 
     name: str
@@ -172,12 +152,8 @@ def combine(
 ) -> NumericExpr:
     """Return the expression of an instruction that takes several operands; it represents itself.
 
-    It is null where an operand is null or the result overflows float32, so it may be null even if no operand is.
-
-    Raises
-    ------
-    ConfigError
-        If the operands are nested too deeply for the registers of a program.
+    It is null where an operand is null or the result overflows float32, so it may be null even if no operand is. Raise
+    ConfigError if the operands are nested too deeply for the registers of a program.
     """
     if (n := max(i + count_registers(operand) for i, operand in enumerate(operands))) > N_REGISTERS:
         raise ConfigError(
@@ -223,12 +199,7 @@ Expr = NumericExpr | CategoryExpr | TimeExpr | TextExpr
 class OutputColumn:
     """A column of the matrix.
 
-    Attributes
-    ----------
-    op : str
-        The last op that changed it.
-    n_codes : int
-        Number of codes if the values are integer ids; 0 for numbers.
+    `op` is the last op that changed it. `n_codes` is the number of codes if the values are integer ids; 0 for numbers.
     """
 
     column: NumericExpr

@@ -29,14 +29,8 @@ if TYPE_CHECKING:
 class Feature:
     """One column of the matrix.
 
-    Attributes
-    ----------
-    inputs : tuple of str
-        The input columns that it is computed from.
-    op : str
-        The op that computes it.
-    n_codes : int
-        Number of codes if the values are integer ids; 0 for numbers.
+    `inputs` are the input columns that `op` computes it from. `n_codes` is the number of codes if the values are
+    integer ids; 0 for numbers.
     """
 
     name: str
@@ -126,10 +120,7 @@ class FittedFeatures:
     def of_columns(self, columns: Sequence[int]) -> FittedFeatures:
         """Return the features of some columns of the matrix, which read only the input columns of these.
 
-        Parameters
-        ----------
-        columns : sequence of int
-            Distinct positions of matrix columns; the new matrix has them in this order.
+        `columns` are distinct positions of matrix columns; the new matrix has them in this order.
         """
         program = self.program.of_columns(columns)
         old, used = layout(self.schema), program.sources
@@ -161,23 +152,11 @@ class FittedFeatures:
     def encode(
         self, arrow: pa.Table, backend: Backend, events: Mapping[str, pa.Table] | None = None, as_of: int | None = None
     ) -> Table:
-        """Encode raw rows as a table for `transform`.
+        """Encode raw rows of the main table for `transform`.
 
-        Parameters
-        ----------
-        arrow : pyarrow.Table
-            Rows of the main table.
-        events : mapping of str to pyarrow.Table, optional
-            The further tables that the features are computed from.
-        as_of : int, optional
-            A time in microseconds since 1970, instead of the cut-off dates of the training.
-
-        Raises
-        ------
-        SchemaError
-            If a column is missing or has another kind.
-        ConfigError
-            If a table is missing.
+        `events` are the further tables that the features are computed from. `as_of` is a time in microseconds since
+        1970, instead of the cut-off dates of the training. Raise SchemaError if a column is missing or has another
+        kind, and ConfigError if a table is missing.
         """
         from gpupipe.table.encode import encode_served
 
@@ -187,10 +166,7 @@ class FittedFeatures:
     def transform(self, table: Table, backend: Backend, engine: str | None = None) -> Array:
         """Return the matrix of `table`, float32, shape (n_rows, len(features)), column-major.
 
-        Parameters
-        ----------
-        engine : {"numpy", "numba"}, optional
-            As in `Backend.run_program`; for a partition, the engine of the driver.
+        `engine` ("numpy" or "numba") is as in `Backend.run_program`; for a partition, the engine of the driver.
 
         Raises
         ------

@@ -58,17 +58,10 @@ class FormulaError(ValueError):
 
 
 class Formula:
-    """A parsed expression.
+    """A parsed expression in Python's syntax.
 
-    Parameters
-    ----------
-    text : str
-        In Python's syntax. Put column names that are not identifiers in backticks: ```monthly charges` / tenure``.
-
-    Raises
-    ------
-    FormulaError
-        If the text is longer than `MOST_CHARACTERS`, or does not match the grammar.
+    Column names that are not identifiers are in backticks: ```monthly charges` / tenure``. Raise FormulaError if `text`
+    is longer than `MOST_CHARACTERS`, or does not match the grammar.
     """
 
     def __init__(self, text: str) -> None:
@@ -86,23 +79,12 @@ class Formula:
         null: Callable[[str], NumericExpr],
         centred: Callable[[list[NumericExpr]], list[NumericExpr]] = lambda columns: columns,
     ) -> NumericExpr:
-        """Return the column that the expression computes.
+        """Return the column `name`, which the expression computes.
 
-        Parameters
-        ----------
-        name : str
-            Name of the column.
-        number : callable
-            Returns the numeric column with a given name.
-        null : callable
-            Returns the column that is 1 where the column with a given name is null, else 0.
-        centred : callable
-            Shifts two columns, whose difference is computed, by a common number towards 0.
-
-        Raises
-        ------
-        FormulaError
-            If it uses no column, or needs more instructions or registers than a program has.
+        `number` returns the numeric column with a given name; `null` returns the column that is 1 where the column with
+        a given name is null, else 0; `centred` shifts two columns, whose difference is computed, by a common number
+        towards 0. Raise FormulaError if the expression uses no column, or needs more instructions or registers than a
+        program has.
         """
         made = _Translation(self, number, null, ColumnArithmetic(name, centred)).value(self._root, 0)
         if not isinstance(made, NumericExpr):

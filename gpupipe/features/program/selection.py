@@ -24,19 +24,9 @@ def resolve(
 ) -> list[str]:
     """Return the columns that `selection` matches, without duplicates, in the order of the selection.
 
-    Parameters
-    ----------
-    selection : str or sequence of str
-    kinds : mapping of str to str
-        The available columns and their kinds.
-    absent : callable, optional
-        Called with a name or glob that matches nothing, and whether it is excluded by ``!``; returns the error to
-        raise, or None to ignore it.
-
-    Raises
-    ------
-    ConfigError
-        If a name or glob matches nothing, or a kind is unknown.
+    `kinds` has the available columns and their kinds. `absent` is called with a name or glob that matches nothing, and
+    whether it is excluded by ``!``; it returns the error to raise, or None to ignore it. Raise ConfigError if a name or
+    glob matches nothing, or a kind is unknown.
     """
 
     def matching(item: str, is_excluded: bool) -> list[str]:
@@ -69,12 +59,8 @@ def select_dropped(
 ) -> list[str]:
     """Return the columns that ``@kind`` selectors in ``drop:`` match, except the targets and the `kept` columns.
 
-    `notes` about the table, which contain why columns are absent, are for the error.
-
-    Raises
-    ------
-    SchemaError
-        If no column would remain.
+    `notes` about the table, which contain why columns are absent, are for the error. Raise SchemaError if no column
+    would remain.
     """
     kinds = {name: kind for name, kind in kinds.items() if name not in targets}
     if not kinds:

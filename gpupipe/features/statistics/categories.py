@@ -47,10 +47,7 @@ class CategoryCounter:
     def groups(self, fold: Array, n_folds: int, target: Target) -> Array:
         """Return the group of each row: ``(fold - 1) * n_classes + class``, or without classes ``fold - 1``.
 
-        Parameters
-        ----------
-        fold : array of int8, shape (n_rows,)
-            In 1..n_folds.
+        `fold`: int8 in 1..n_folds, shape (n_rows,).
         """
         n_classes = target.n_classes
         group = self.backend.xp.empty(len(fold), code_storage(n_folds * max(1, n_classes)))
@@ -69,12 +66,7 @@ class CategoryCounter:
         """Return row counts and target sums per raw index and fold of each column.
 
         For classes: row counts of each class, int64, shape (size, n_folds * n_classes), and no sums. For regression:
-        row counts, int64, and sums, float64, both of shape (size, n_folds).
-
-        Parameters
-        ----------
-        group : array of int, shape (n_rows,)
-            As in `groups`.
+        row counts, int64, and sums, float64, both of shape (size, n_folds). `group` is the result of `groups`.
         """
         return [add_tables(parts) for parts in self.target_parts(columns, target, group, n_folds, self.table.n_rows)]
 
@@ -83,10 +75,7 @@ class CategoryCounter:
     ) -> list[list[Tables]]:
         """Return the tables of `targets` for each row block, in order; `add_tables` merges them.
 
-        Parameters
-        ----------
-        many : int
-            Rows per block for large tables, to limit the memory of parallel tasks; 0 for the default.
+        `many` is the rows per block for large tables, to limit the memory of parallel tasks; 0 for the default.
         """
         n_groups = n_folds * max(1, target.n_classes)
         y = None if target.n_classes else target.values
@@ -104,11 +93,7 @@ class CategoryCounter:
     def sums(self, columns: Sequence[CategoryExpr], y: Array, group: tuple[Array, int] | None = None) -> list[Array]:
         """Return the sums of `y` per raw index and group of each column, float64, shape (size, n_groups).
 
-        Parameters
-        ----------
-        y : array of float64, shape (n_rows,)
-        group : (array of int, shape (n_rows,), int), optional
-            The group of each row, as in `groups`, and the number of groups; default: one group.
+        `y`: float64, shape (n_rows,). `group` is the result of `groups` and the number of groups; default: one group.
         """
         found = self.sum_parts(columns, y, group, self.table.n_rows)
         return [add_tables(parts)[1].reshape(column.size, -1) for column, parts in zip(columns, found, strict=True)]

@@ -23,13 +23,7 @@ def assign_folds(n_rows: int, n_folds: int, seed: int, target: Target | None, ba
     distributed first, each to the fold with the fewest rows, as by scikit-learn's GroupKFold.
 
     Folds depend on the positions of the rows among all training rows, so partitions and threads do not change them.
-
-    Parameters
-    ----------
-    target : Target, optional
-        The target of all rows, on the host.
-    backend : Backend
-        The host.
+    `target`, of all rows, is on the host, and `backend` is the host's.
     """
     if target is not None and target.groups is not None:
         return _folds_of_groups(target.groups, n_folds, make_generator(seed, "folds of encodings"))
@@ -69,14 +63,8 @@ def _strata(target: Target | None, n_rows: int) -> tuple[Array | None, int]:
 def _balance(fold: Array, cells: Array, counts: Array, generator: np.random.Generator) -> None:
     """Move rows between the folds until the rows of each stratum are divided as equally as those of all strata.
 
-    Parameters
-    ----------
-    fold : array of int8, shape (n_rows,)
-        From 1 on; written in place.
-    cells : array of int, shape (n_rows,)
-        ``stratum * n_folds + fold - 1``.
-    counts : array of int64, shape (n_strata, n_folds)
-        Number of rows of each cell.
+    `fold`: int8 from 1 on, written in place. `cells`: ``stratum * n_folds + fold - 1`` of each row. `counts`: the rows
+    of each cell, int64, shape (n_strata, n_folds).
     """
     n_folds = counts.shape[1]
     # Rows in the order of their strata are dealt in turn, like cards.

@@ -18,18 +18,9 @@ FIRST_ROWS = 256
 class Moments:
     """Count, mean and sum of squared deviations of a column.
 
-    Attributes
-    ----------
-    n : float
-        Number of values, without those that exceed float32, or the sum of their weights.
-    n_null : int
-        Number of NaN, also with weights.
-    null_weight : float
-        The sum of the weights of NaN; `n_null` without weights.
-    mean : float
-        The mean; 0 if there are no values.
-    squares : float
-        The sum of squared deviations from the mean.
+    `n` is the number of values, without those that exceed float32, or the sum of their weights. `n_null` is the number
+    of NaN, also with weights, and `null_weight` the sum of their weights; `n_null` without weights. `mean` is 0 if
+    there are no values. `squares` is the sum of squared deviations from the mean.
     """
 
     n: float
@@ -77,13 +68,7 @@ class Moments:
 def find_pivot(x: Array, to_host: Callable[[Array], Any] = np.asarray) -> float:
     """Return the median of the first finite values of `x`, or 0, to subtract before summation.
 
-    It preserves the precision of a small spread around a large mean.
-
-    Parameters
-    ----------
-    x : array of float, shape (n,)
-    to_host : callable
-        Copies rows of `x` to the host.
+    It preserves the precision of a small spread around a large mean. `to_host` copies rows of `x` to the host.
     """
     (value,) = find_pivots(lambda _, low, high: [first_finite(x[low:high], to_host)], 1, len(x))
     return value
@@ -92,10 +77,7 @@ def find_pivot(x: Array, to_host: Callable[[Array], Any] = np.asarray) -> float:
 def find_pivots(first: Callable[[list[int], int, int], list[Array]], n_columns: int, n_rows: int) -> list[float]:
     """Return the pivots (see `find_pivot`) of columns that are stored elsewhere.
 
-    Parameters
-    ----------
-    first : callable
-        ``first(which, low, high)`` returns the `first_finite` values of rows low..high of the columns `which`.
+    ``first(which, low, high)`` returns the `first_finite` values of rows low..high of the columns `which`.
     """
     values, left, low, size = [0.0] * n_columns, list(range(n_columns)), 0, FIRST_ROWS
     while left and low < n_rows:

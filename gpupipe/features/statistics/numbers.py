@@ -41,18 +41,10 @@ FEWER_FOR_DISTINCT = 4  # times; a sort costs more than the search reads
 class NumberStatistics:
     """Reductions of numeric columns over the rows of `table`, with cached results.
 
-    Parameters
-    ----------
-    engine : {"numpy", "numba"}, optional
-        The engine of the reductions; by default, compiled loops if they are faster for this table.
-    weights : array of float64, shape (n_rows,), optional
-        Positive weights of the rows; None: each row counts once. They count in means, deviations, quantiles, modes
-        and Yeo-Johnson exponents. They do not count in null counts and extremes.
-
-    Attributes
-    ----------
-    weights : array of float64, shape (n_rows,), or None
-        On the device of `backend`; None if all weights are 1.
+    `engine` is "numpy" or "numba"; None: compiled loops if they are faster for this table. `weights` are positive,
+    float64, shape (n_rows,); None: each row counts once. They count in means, deviations, quantiles, modes and
+    Yeo-Johnson exponents. They do not count in null counts and extremes. The attribute `weights` is on the device of
+    `backend`; None if all weights are 1.
     """
 
     weights: Any  # an array; for a partitioned table, a sequence of array handles
@@ -220,14 +212,8 @@ class NumberStatistics:
     ) -> list[Any]:
         """Return the cached result of each column; reduce the missing ones together first.
 
-        Parameters
-        ----------
-        what : hashable
-            Name of the statistic, with its parameters.
-        key : callable
-            Returns a cache key, equal for columns with equal results.
-        reduce : callable
-            Returns the results of a list of columns.
+        `what` is the name of the statistic, with its parameters. `key` returns a cache key, equal for columns with
+        equal results. `reduce` returns the results of a list of columns.
         """
         keys = [(what, key(column)) for column in columns]
         missing = {k: column for k, column in zip(keys, columns, strict=True) if k not in self._memory}

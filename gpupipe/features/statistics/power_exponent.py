@@ -18,14 +18,9 @@ MIN_SPREAD = 1e-3  # standard deviation of the transformed values relative to th
 class PowerFit(NamedTuple):
     """Exponent of a column.
 
-    Attributes
-    ----------
-    exponent : float
-        1, which leaves the values unchanged, if all values are equal.
-    is_limited : bool
-        Whether a better exponent exists whose results float32 cannot represent.
-    moments : (float, float), optional
-        Mean and population standard deviation of the transformed values; None if they are unchanged.
+    `exponent` is 1, which leaves the values unchanged, if all values are equal. `is_limited` is whether a better
+    exponent exists whose results float32 cannot represent. `moments` are mean and population standard deviation of the
+    transformed values; None if they are unchanged.
     """
 
     exponent: float
@@ -36,18 +31,12 @@ class PowerFit(NamedTuple):
 def find_exponent(x: Array, weights: Array | None = None) -> PowerFit:
     """Return the exponent whose transformed values are closest to a normal distribution.
 
-    Parameters
-    ----------
-    x : array of float, shape (n,)
-        NaN is ignored.
-    weights : array of float, shape (n,), optional
-        Positive; by default, each value counts once.
+    NaN in `x` is ignored. `weights` are positive; by default, each value counts once.
 
-    Notes
-    -----
-    Maximizes the profile likelihood of I.-K. Yeo and R. A. Johnson, "A new family of power transformations to improve
-    normality or symmetry", Biometrika 87 (2000) 954, as scikit-learn's PowerTransformer does, but only over exponents
-    whose results float32 can represent: far below 0, all large values become equal; far above 1, they overflow.
+    It maximizes the profile likelihood of I.-K. Yeo and R. A. Johnson, "A new family of power transformations to
+    improve normality or symmetry", Biometrika 87 (2000) 954, as scikit-learn's PowerTransformer does, but only over
+    exponents whose results float32 can represent: far below 0, all large values become equal; far above 1, they
+    overflow.
     """
     from scipy.optimize import fminbound
 

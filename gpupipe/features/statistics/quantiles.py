@@ -32,14 +32,8 @@ DEVIATIONS = 3.0  # of a rank in the sample; if a bracket misses (1 in some hund
 class Bracket:
     """An interval of values, and the number of values below and inside it.
 
-    Attributes
-    ----------
-    low, high : float
-        The limits, inclusive.
-    n_below, n : int
-        Number of values below and inside.
-    values : array, shape (n,)
-        The values inside; empty if ``low == high``, or if they are too many to transfer.
+    The limits are inclusive. `n` is the number of values inside. `values` are these, shape (n,); empty if
+    ``low == high``, or if they are too many to transfer.
     """
 
     low: float
@@ -96,15 +90,8 @@ def compute_quantiles(
 ) -> list[float]:
     """Return the quantiles of `x`, linearly interpolated; 0 if all values are null.
 
-    Parameters
-    ----------
-    x : array of float32 or float64, shape (n,)
-    n_null : int
-        Number of NaN in `x`.
-    shares : sequence of float
-        Quantiles in [0, 1].
-    found : sequence of Bracket
-        The bracket of each share; empty if there are no brackets.
+    `x`: float32 or float64, shape (n,), with `n_null` NaN. `shares` are in [0, 1]. `found` has the bracket of each
+    share; empty if there are no brackets.
     """
 
     def partitioned(ranks: list[int]) -> dict[int, float]:
@@ -124,12 +111,8 @@ def select_quantiles(
 ) -> list[float]:
     """Return the quantiles of `n` values, linearly interpolated; 0 if there are none.
 
-    Parameters
-    ----------
-    found : sequence of Bracket
-        As in `compute_quantiles`.
-    otherwise : callable
-        Called with ascending ranks if the brackets do not contain all of them; returns their values.
+    `found` is as in `compute_quantiles`. `otherwise` is called with ascending ranks if the brackets do not contain all
+    of them; it returns their values.
     """
     if n == 0 or not shares:
         return [0.0 for _ in shares]

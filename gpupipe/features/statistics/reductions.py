@@ -29,12 +29,8 @@ from gpupipe_kernels.reduce.engine import LANES, ReductionEngine
 class PassResult:
     """The result of one pass over some rows of a column.
 
-    Attributes
-    ----------
-    n, n_null, null_weight
-        As in `Moments`.
-    first, second : float
-        The (weighted) sums of the deviations from the pivot and of their squares.
+    `n`, `n_null` and `null_weight` are as in `Moments`. `first` and `second` are the (weighted) sums of the deviations
+    from the pivot and of their squares.
     """
 
     n: float

@@ -31,15 +31,9 @@ def map_row_blocks(
     """Return ``[function(item, start, stop) for each block of rows]`` for each item; there is at least one block.
 
     Each pair of item and block is a task, so that even a few items or rows keep many threads busy. On a GPU, all rows
-    are one block, since a kernel is parallel itself and each launch has a cost.
-
-    Parameters
-    ----------
-    rows_per_block : sequence of int
-        For each item; default: `ROWS_PER_BLOCK`. If floats are summed block by block, it must not depend on the number
-        of threads.
-    device_rows : int
-        Rows per block on a GPU, to limit the memory of temporary arrays; 0 for all rows.
+    are one block, since a kernel is parallel itself and each launch has a cost; `device_rows` limits them, and so the
+    memory of temporary arrays, unless it is 0. `rows_per_block` has the limit of each item, by default
+    `ROWS_PER_BLOCK`. If floats are summed block by block, it must not depend on the number of threads.
     """
     heights = rows_per_block or [ROWS_PER_BLOCK] * len(items)
     if is_on_device(backend):

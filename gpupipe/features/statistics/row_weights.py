@@ -29,14 +29,8 @@ def distinct_weights(weights: Array | None) -> Array | None:
 class WeightedReducer(Reducer):
     """The reductions of `Reducer` with a weight for each row; extremes do not depend on the weights.
 
-    Floats are summed in blocks of rows that do not depend on the number of threads.
-
-    Parameters
-    ----------
-    plain : Reducer
-        The reducer without weights.
-    weights : array of float64, shape (n_rows,)
-        Positive, on the device of the columns.
+    Floats are summed in blocks of rows that do not depend on the number of threads. `plain` reduces without weights.
+    `weights` are positive, float64, shape (n_rows,), on the device of the columns.
     """
 
     def __init__(self, plain: Reducer, weights: Array) -> None:

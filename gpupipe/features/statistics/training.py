@@ -42,21 +42,12 @@ class TargetCounts:
 
 
 class Statistics(NumberStatistics):
-    """Reductions over the rows of `table`.
+    """Reductions over the rows of `table`, the training rows.
 
-    Parameters
-    ----------
-    table : Table
-        The training rows.
-    target : Target, optional
-    seed : int
-        Seed of the folds.
-    engine : {"numpy", "numba"}, optional
-        As in `NumberStatistics`.
-    weights : array of float64, shape (n_rows,), optional
-        Positive weights of the rows, on the host; None: each row counts once. Besides those of `NumberStatistics`, they
-        count in `weight_sums`, `shares`, `frequent_codes` and `target_counts`. They do not count in `counts`, in
-        time ranges and in folds.
+    `seed` is that of the folds, and `engine` as in `NumberStatistics`. `weights` are positive, float64, shape
+    (n_rows,), on the host; None: each row counts once. Besides those of `NumberStatistics`, they count in
+    `weight_sums`, `shares`, `frequent_codes` and `target_counts`. They do not count in `counts`, in time ranges and in
+    folds.
     """
 
     def __init__(
@@ -121,12 +112,8 @@ class Statistics(NumberStatistics):
     def target_counts(self, columns: Sequence[CategoryExpr], folds: int) -> list[TargetCounts]:
         """Return row counts and target sums per fold and code of each column (see `folds`), or those of weights.
 
-        The outputs of several targets follow each other: see `Target.output_names`.
-
-        Raises
-        ------
-        ValueError
-            If there is no target.
+        The outputs of several targets follow each other: see `Target.output_names`. Raise ValueError if there is no
+        target.
         """
         if self.target is None:
             raise ValueError("target statistics require a target")

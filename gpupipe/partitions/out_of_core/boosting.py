@@ -37,14 +37,8 @@ def fit_out_of_core(
     """Train XGBoost on a matrix in files.
 
     Bin edges come from a sketch that is merged partition by partition, so trees may differ in their last splits from
-    those of a matrix in memory.
-
-    Raises
-    ------
-    ConfigError
-        If XGBoost refuses the parameters.
-    DataError
-        If the rows have fewer than 2 classes.
+    those of a matrix in memory. Raise ConfigError if XGBoost refuses the parameters, and DataError if the rows have
+    fewer than 2 classes.
     """
     _, codes, weights, classes = prepare_rows(model, X, y, context)
     assert codes is not None

@@ -24,15 +24,7 @@ KEPT_IN_MEMORY = 64 * KIB  # bytes; smaller values stay in memory
 class FileStore:
     """Folder of values that only this process writes and reads; see `FileBackedValue`.
 
-    Parameters
-    ----------
-    folder : Path
-        Used by this store only.
-
-    Attributes
-    ----------
-    n_bytes, peak_bytes : int
-        Current and peak use of the disk.
+    Only this store uses `folder`. `n_bytes` and `peak_bytes` are the current and peak use of the disk.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -42,12 +34,8 @@ class FileStore:
     def save(self, value: Any) -> FileBackedValue | None:
         """Return `value` written to a file, or None if it is too small.
 
-        The file exists as long as the result is referenced. Arrays loaded from it are read-only.
-
-        Raises
-        ------
-        LimitError
-            If the disk is full.
+        The file exists as long as the result is referenced. Arrays loaded from it are read-only. Raise LimitError if
+        the disk is full.
         """
         buffers: list[pickle.PickleBuffer] = []
         head = pickle.dumps(value, protocol=5, buffer_callback=buffers.append)
@@ -98,10 +86,7 @@ class FileStore:
 class FileBackedValue:
     """Value in a file.
 
-    Attributes
-    ----------
-    spans : tuple of (int, int)
-        The byte ranges of its pickled header and of the buffers that the header refers to.
+    `spans` are the byte ranges of its pickled header and of the buffers that the header refers to.
     """
 
     path: Path

@@ -37,10 +37,7 @@ class _FileHandle(ResultHandle[Result]):
 class OutOfCoreWorkers(Workers):
     """This process as a worker that runs one task at a time with all threads; see `out_of_core_workers`.
 
-    Parameters
-    ----------
-    reason : str
-        The reason that rows are not kept in memory.
+    `reason` says why rows are not kept in memory.
     """
 
     n_workers = n_threads = 1
@@ -94,16 +91,9 @@ class OutOfCoreWorkers(Workers):
 
 @contextmanager
 def out_of_core_workers(backend: Backend, reason: str, folder: Path) -> Iterator[OutOfCoreWorkers]:
-    """Yield workers that keep results in a new folder, which is removed on exit.
+    """Yield workers that keep results in a new folder in `folder`, which is removed on exit.
 
-    Parameters
-    ----------
-    backend : Backend
-        The host's.
-    reason : str
-        The reason that rows are not kept in memory.
-    folder : Path
-        Parent of the new folder.
+    `backend` is the host's; `reason` says why rows are not kept in memory.
     """
     with TemporaryDirectory(prefix=PREFIX, dir=folder) as name:
         yield OutOfCoreWorkers(backend, FileStore(Path(name)), reason)

@@ -27,10 +27,7 @@ AT_ONCE = 8  # tables merged by one task: each is sent to its worker
 class PartitionedCounter:
     """The counts of `gpupipe.features.statistics.categories.CategoryCounter`, over the rows of all partitions.
 
-    Parameters
-    ----------
-    table : PartitionedTable
-        Aligned.
+    The partitions of `table` are aligned.
     """
 
     def __init__(self, table: PartitionedTable) -> None:

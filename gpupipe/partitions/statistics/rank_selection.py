@@ -29,13 +29,7 @@ FEW_RANKS = 16
 
 
 def select_ranks(table: PartitionedTable, column: NumberColumn, ranks: Sequence[int], dtype: str) -> dict[int, float]:
-    """Return the non-null values of a column at the given ranks, counted from 0.
-
-    Parameters
-    ----------
-    dtype : {"float32", "float64"}
-        The dtype of the column.
-    """
+    """Return the non-null values of a column at the given ranks, counted from 0; `dtype` is "float32" or "float64"."""
     keys = table.map(sort_keys, column, label="ordered values")
     if table.n_rows <= FEW_VALUES:
         together = np.sort(np.concatenate([own for own, _ in table.workers.gather(keys.partitions)]))
@@ -53,14 +47,8 @@ def select_quantiles_by_weight(
 ) -> list[float]:
     """Return the `gpupipe.backends.weighted_quantiles.weighted_quantiles` of a column.
 
-    Parameters
-    ----------
-    weights : sequence of ResultHandle
-        The weights of the rows of each partition.
-    scale : WeightScale
-        That of all weights.
-    dtype : {"float32", "float64"}
-        The dtype of the column.
+    `weights` are those of the rows of each partition, and `scale` that of all weights. `dtype`, that of the column, is
+    "float32" or "float64".
     """
     keys = table.map(sort_keys, column, scale, each=[weights], label="ordered values")
     total = sum(keys.compute(lambda _, own: int(own[1][-1]), label="sums of weights"))

@@ -38,18 +38,9 @@ MOST_SENT = 2**20  # values of a bracket over all partitions: 8 MiB; of more, on
 class PartitionedReducer(Reducer):
     """Reductions of columns whose rows are on workers; see `gpupipe.features.statistics.reductions`.
 
-    Parameters
-    ----------
-    table : PartitionedTable
-        Aligned.
-    backend : Backend
-        The host of the driver.
-    weights : sequence of ResultHandle, optional
-        The weights of the rows of each partition, on the workers.
-    scale : WeightScale, optional
-        That of all weights.
-
-    Columns are `NumberColumn`, which replaces an array if the rows are on workers.
+    `table` is aligned, and `backend` is the host of the driver. `weights` are those of the rows of each partition, on
+    the workers, and `scale` that of all weights. Columns are `NumberColumn`, which replaces an array if the rows are on
+    workers.
     """
 
     def __init__(

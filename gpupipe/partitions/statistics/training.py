@@ -41,25 +41,10 @@ class PartitionedStatistics(Statistics):
     So neither the partitions nor the workers change a result. Modes by weight are the same values as well, although
     weights are added in another order: a relative difference of `WEIGHT_RESOLUTION` is a tie.
 
-    Parameters
-    ----------
-    table : PartitionedTable
-        The training rows; its partitions are aligned first.
-    backend : Backend
-        The backend of the driver, whose host merges the results of workers.
-    target : Target, optional
-        The target of all rows, on the host.
-    seed : int
-        Seed of the folds.
-    weights : array of float64, shape (n_rows,), optional
-        Positive weights of all rows, on the host.
-
-    Attributes
-    ----------
-    table : PartitionedTable
-        Aligned, without unused levels, and with the hashed columns that were added.
-    weights : sequence of ResultHandle, or None
-        The weights of each partition, on the workers.
+    The partitions of `table`, the training rows, are aligned first; the attribute `table` has no unused levels, and has
+    the hashed columns that were added. `backend` is that of the driver, whose host merges the results of workers.
+    `target` and `weights` (positive, float64, shape (n_rows,)) are those of all rows, on the host; the attribute
+    `weights` has handles of those of each partition, or is None. `seed` is that of the folds.
     """
 
     table: PartitionedTable  # type: ignore[assignment]

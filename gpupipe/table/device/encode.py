@@ -42,15 +42,10 @@ SAMPLE = 1_000
 class TextRules:
     """Rules by which a reader interprets the texts of a column.
 
-    Attributes
-    ----------
-    read : callable
-        (column name, distinct texts) to values of the same length: cleaned texts, null for missing values, or values of
-        another type.
-    missing : tuple of str
-        The texts that represent missing values, without surrounding blanks.
-    is_text : callable
-        (column name, some of the texts) to whether a column with these texts can only be text.
+    `read` takes a column name and distinct texts, and returns values of the same length: cleaned texts, null for
+    missing values, or values of another type. `missing` are the texts that represent missing values, without
+    surrounding blanks. `is_text` takes a column name and some of the texts, and returns whether a column with these
+    texts can only be text.
     """
 
     read: Callable[[str, pa.StringArray], pa.Array] = lambda name, texts: texts
@@ -77,8 +72,6 @@ def encode_frame(
         Encoded columns are removed from it, which frees their memory unless the caller keeps a reference.
     declared : mapping of str to DeclaredColumn, optional
         Columns declared in the configuration; the others are inferred.
-    rules : TextRules
-        The reader's rules for texts.
 
     Returns
     -------
@@ -171,10 +164,7 @@ class ColumnEncoder:
     def summarize(self, kind: str | None) -> pa.ChunkedArray:
         """Return a short column with everything that the schema depends on: type, bounds, distinct values, nulls.
 
-        Parameters
-        ----------
-        kind : str, optional
-            The kind of the column, if known.
+        `kind` is that of the column, if known.
         """
         if self.coded is None and self.numbers is not None:
             if kind in (None, "text") or self._is_arithmetic(self.numbers, kind):

@@ -20,10 +20,7 @@ Columns = Mapping[str, Any]
 class FrameChunks(TableChunks):
     """Access to chunks that are frames accepted by `gpupipe.table.device.encode.encode_frame`.
 
-    Parameters
-    ----------
-    rules : TextRules
-        The reader's rules for texts, which must be stateless and return texts.
+    `rules` for texts are the reader's; they must be stateless and return texts.
     """
 
     def __init__(self, backend: DeviceBackend, rules: TextRules) -> None:

@@ -23,12 +23,8 @@ from gpupipe.units import TICKS_PER_SECOND
 class DeviceNumbers:
     """A column of numbers, booleans or times.
 
-    Attributes
-    ----------
-    values : array, shape (rows,)
-        In the NumPy dtype of `type`; booleans as int8, times as int64 microseconds. Undefined where not valid.
-    valid : array of bool, shape (rows,)
-        Flags of the rows that have a value.
+    `values` are in the NumPy dtype of `type`, shape (rows,); booleans as int8, times as int64 microseconds. `valid`
+    flags the rows that have a value; other values are undefined.
     """
 
     values: Array
@@ -84,12 +80,8 @@ class DeviceNumbers:
 class DeviceDictionary:
     """A dictionary-encoded column: codes on the device, values on the host.
 
-    Attributes
-    ----------
-    codes : array of int32, shape (rows,)
-        The position of each row's value; -1 for null.
-    values : pyarrow.Array
-        May contain strings that occur in no row, as in an Arrow dictionary.
+    `codes` are the positions of the values of the rows: int32, shape (rows,), -1 for null. `values` may contain strings
+    that occur in no row, as in an Arrow dictionary.
     """
 
     codes: Array
@@ -128,12 +120,8 @@ DeviceColumn = DeviceNumbers | DeviceDictionary
 class TextCodes:
     """The original texts of a column, each distinct text stored once; used instead of a Series of texts.
 
-    Attributes
-    ----------
-    codes : array of int32, shape (rows,)
-        The position of each row's text; -1 for null.
-    texts : Series of the backend's frame
-        Distinct texts without nulls, in order of first occurrence.
+    `codes` are the positions of the texts of the rows: int32, shape (rows,), -1 for null. `texts` is a Series of the
+    backend's frame: distinct texts without nulls, in order of first occurrence.
     """
 
     codes: Array
@@ -181,11 +169,8 @@ def has_texts(column: Any) -> bool:
 class DeviceText:
     """A text column of a table on a device: flags of the missing texts, for the report. The texts are not stored.
 
-    It implements the methods of `pyarrow.ChunkedArray` that a table without derived columns uses.
-
-    Parameters
-    ----------
-    missing : array of bool, shape (rows,)
+    It implements the methods of `pyarrow.ChunkedArray` that a table without derived columns uses. `missing`: bool,
+    shape (rows,).
     """
 
     def __init__(self, missing: Array, backend: Backend) -> None:

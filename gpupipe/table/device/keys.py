@@ -25,14 +25,7 @@ Pair = tuple[Array, Array, int]  # the same for two columns
 def row_codes(columns: Sequence[DeviceColumn], backend: Backend) -> Part:
     """Return a code for the key of each row, -1 if a part of it is null, and an upper limit of the number of codes.
 
-    Parameters
-    ----------
-    columns : sequence of (DeviceNumbers or DeviceDictionary)
-        The parts of the key, at least one.
-
-    Returns
-    -------
-    codes : array of int64, shape (rows,)
+    `columns` are the parts of the key, at least one. Codes are int64, shape (rows,).
     """
     first, *others = (_own(column, backend) for column in columns)
     codes, size = first
@@ -52,19 +45,8 @@ def key_codes(
 ) -> Pair:
     """Return a code for each row of both tables, and an upper limit of their number; -1 for keys not in the right.
 
-    Parameters
-    ----------
-    left, right : sequence of (DeviceNumbers or DeviceDictionary)
-        The key columns of both, in the same order.
-    names : sequence of (str, str)
-        The names of the columns, for messages.
-    label : str
-        The name of the right table, for messages.
-
-    Raises
-    ------
-    SchemaError
-        If a pair of columns has types that cannot be compared.
+    `left` and `right` are the key columns of both, in the same order. `names` are those of the columns, and `label`
+    that of the right table, for messages. Raise SchemaError if a pair of columns has types that cannot be compared.
     """
     xp = backend.xp
     pairs = zip(left, right, names, strict=True)
@@ -89,15 +71,8 @@ def dictionary_to_device(column: pa.ChunkedArray, backend: Backend) -> DeviceDic
 def sort_by_key(codes: Array, times: Array, xp: ArrayNamespace) -> Array:
     """Return the positions of the rows with a key and a time, sorted by key, time and position: int32.
 
-    Parameters
-    ----------
-    codes : array of int, shape (rows,)
-        Negative codes are null.
-    times : array of int64, shape (rows,)
-        NAT is null.
-    xp : module
-        Its sort of integers is stable and a radix sort: two of them are faster than one of pairs, as in CuPy's
-        ``lexsort``.
+    Negative `codes` and `times` of NAT (int64) are null. The sort of integers of `xp` is stable and a radix sort: two
+    of them are faster than one of pairs, as in CuPy's ``lexsort``.
     """
     rows = xp.flatnonzero((codes >= 0) & (times != NAT))
     for by in (times, codes):
