@@ -160,7 +160,7 @@ def test_a_run_reports_the_default_that_gave_way_and_the_threads(tmp_path: Path)
     goss = {"lightgbm": {"data_sample_strategy": "goss", "n_estimators": 3}}
     pipeline = gp.Pipeline(frame, target="y", models=[goss], report={"enabled": False})
     run = pipeline.run(tmp_path / "run", quiet=True)
-    text = (run.path / "timeline.json").read_text()
+    text = "\n".join(map(str, run.notes))
     assert text.count("lightgbm: the default subsample_freq: 1 gives way to data_sample_strategy: goss") == 1
 
 

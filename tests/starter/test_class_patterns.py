@@ -20,10 +20,8 @@ Columns = dict[str, Any]
 def sample_of(columns: Columns, y: Any, task: Any = "multiclass", times: frozenset[str] = frozenset()) -> NumericSample:
     """Return a sample in which columns of text are coded."""
     coded = frozenset(name for name, x in columns.items() if np.asarray(x).dtype == object)
-    codes = {
-        name: pd.Series(columns[name]).astype("category").cat.codes.astype(float).replace(-1.0, np.nan)
-        for name in coded
-    }
+    codes = {name: pd.factorize(np.asarray(columns[name], object), sort=True)[0].astype(float) for name in coded}
+    codes = {name: np.where(x < 0, np.nan, x) for name, x in codes.items()}
     numbers = {name: np.asarray(codes.get(name, x), float) for name, x in columns.items()}
     fold = np.random.default_rng(3).permutation(len(y)) % FOLDS
     return NumericSample(numbers, np.asarray(y, float), task, fold, True, coded, times)
