@@ -54,10 +54,7 @@ def render(values: Mapping[str, Any]) -> bytes:
 def load(folder: Path) -> tuple[dict[str, Any], bytes]:
     """Return the values of the manifest in `folder`, checked against its own hash, and its bytes.
 
-    Raises
-    ------
-    ArtifactError
-        If it is missing, corrupt, altered, too large, or has an unsupported format or version.
+    Raise ArtifactError if it is missing, corrupt, altered, too large, or has an unsupported format or version.
     """
     path = folder / NAME
     try:
@@ -96,11 +93,7 @@ def open_plain(path: Path) -> BufferedReader:
     """Return a regular file, opened for reading.
 
     The type is checked on the opened descriptor, so that the file cannot be exchanged for a link or pipe in between.
-
-    Raises
-    ------
-    OSError
-        If it is a link, not a regular file, or cannot be opened.
+    Raise OSError if it is a link, not a regular file, or cannot be opened.
     """
     flags = os.O_RDONLY
     for name in ("O_NOFOLLOW", "O_NONBLOCK", "O_CLOEXEC", "O_BINARY"):  # not every platform has each

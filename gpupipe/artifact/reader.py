@@ -23,12 +23,7 @@ if TYPE_CHECKING:
 class ArtifactReader:
     """A model directory whose files are all present, unaltered and listed; only the model card may be unlisted.
 
-    Attributes
-    ----------
-    manifest : dict
-        The values of manifest.json.
-    manifest_bytes : bytes
-        The content of manifest.json.
+    `manifest` has the values of manifest.json, `manifest_bytes` its content.
 
     Raises
     ------
@@ -70,10 +65,7 @@ class ArtifactReader:
     def read(self, name: str) -> bytes:
         """Return the bytes of a part, after checking their sha256 again.
 
-        Raises
-        ------
-        ArtifactError
-            If there is no such part, or its bytes no longer match the manifest.
+        Raise ArtifactError if there is no such part, or its bytes no longer match the manifest.
         """
         if name not in self._files:
             what = f"the model has no part {name}"

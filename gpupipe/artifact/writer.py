@@ -81,14 +81,8 @@ class ArtifactWriter:
     def finish(self, content: Mapping[str, Any], libraries: Mapping[str, str] | None = None) -> None:
         """Write manifest.json: `content`, format, time, versions, and the size and sha256 of each part.
 
-        Parts can be added later; readers reject the directory until `finish` is called again.
-
-        Parameters
-        ----------
-        content : mapping
-            Plain values of the caller, such as task, labels and lineage.
-        libraries : mapping of str to str, optional
-            Library name to version.
+        Parts can be added later; readers reject the directory until `finish` is called again. `content` has plain
+        values of the caller, such as task, labels and lineage; `libraries` maps names of libraries to their versions.
         """
         taken = sorted(set(content) & set(manifest.OWN_KEYS))
         if taken:

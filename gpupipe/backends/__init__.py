@@ -42,14 +42,10 @@ class DeviceReport:
 
     Attributes
     ----------
-    gpu : GpuProbe
-        The driver's description.
     missing_packages : tuple of str
         Packages that every run on a GPU needs and that are not installed.
     gpu_obstacle : str
         The reason that a run cannot use the GPU, such as missing packages; empty if it can.
-    memory : MemoryFigures
-        Host figures, in bytes.
     missing_rapids : tuple of str
         Packages of RAPIDS that are not installed: work that needs one falls back to the CPU.
     """
@@ -70,21 +66,10 @@ def device_report() -> DeviceReport:
 
 
 def choose(device: str, options: DeviceOptions = DEFAULT_OPTIONS) -> Backend:
-    """Return the backend for `device`.
+    """Return the backend for `device`: "auto", "cpu" or "gpu".
 
-    Parameters
-    ----------
-    device : {"auto", "cpu", "gpu"}
-        auto: the GPU if it and its packages are available, else the CPU, with what is missing as its ``reason``.
-    options : DeviceOptions
-        Settings of the GPU and the memory limit of the host.
-
-    Raises
-    ------
-    ConfigError
-        If `device` is another value.
-    DeviceError
-        If `device` is "gpu" and the GPU cannot be used.
+    auto is the GPU if it and its packages are available, else the CPU, with what is missing as its ``reason``. Raise
+    ConfigError if `device` is another value; DeviceError if `device` is "gpu" and the GPU cannot be used.
     """
     if device not in get_args(Device):
         raise ConfigError(f"unknown device {device!r}", fix=f"one of {', '.join(get_args(Device))}")

@@ -108,17 +108,9 @@ class Backend(ABC):
     def estimator(self, name: str, params: Mapping[str, Any]) -> Any:
         """Return an unfitted estimator.
 
-        Parameters
-        ----------
-        name : str
-            The scikit-learn (or XGBoost) class name, such as ``"LogisticRegression"``.
-        params : mapping
-            Keyword arguments under scikit-learn's names.
-
-        Raises
-        ------
-        ConfigError
-            If the library of the class is not installed; the message has the install command.
+        `name` is the class name of scikit-learn or XGBoost, such as ``"LogisticRegression"``; `params` are keyword
+        arguments under scikit-learn's names. Raise ConfigError if the library of the class is not installed; the
+        message has the install command.
         """
 
     def estimator_module(self, name: str) -> str | None:
@@ -137,12 +129,7 @@ class Backend(ABC):
     def take(self, values: Array, rows: Array, out: Array) -> None:
         """Write ``values[rows]`` to `out`.
 
-        Parameters
-        ----------
-        values : array, shape (n,)
-        rows : array of int8, int16 or int32, shape (m,)
-            Values in 0..n-1; not checked.
-        out : array of the dtype of `values`, shape (m,)
+        `rows` are int8, int16 or int32 in 0..n-1, which is not checked; `out` has the dtype of `values`.
         """
 
     def take_rows(self, X: Array, rows: Array) -> Array:
@@ -156,11 +143,7 @@ class Backend(ABC):
     def choose_engine(self, family: KernelFamily, size: int) -> HostEngine:
         """Return the engine for some work of a family of kernels on the host, and record it for the open stages.
 
-        Parameters
-        ----------
-        family : {"reductions", "keyed", "text"}
-        size : int
-            Units of work: see `gpupipe_kernels.engines.choose_engine`.
+        `size` is in units of work: see `gpupipe_kernels.engines.choose_engine`.
         """
 
     @abstractmethod
@@ -180,8 +163,6 @@ class Backend(ABC):
 
         Parameters
         ----------
-        program : Program
-            The instruction table and its lookup tables.
         blocks : mapping of str to array
             dtype name to array of shape (columns, rows), as in `gpupipe.table.blocks.Table`.
         out : array of float32, shape (rows, program.n_columns), column-major
@@ -195,10 +176,7 @@ class Backend(ABC):
     def reductions(self, n_values: int, engine: str | None = None) -> Any:
         """Return the reduction engine, a module of `gpupipe_kernels.reduce`, for a number of values.
 
-        Parameters
-        ----------
-        engine : {"numpy", "numba"}, optional
-            An engine of the host; a device has only one.
+        `engine` is "numpy" or "numba", an engine of the host; a device has only one.
         """
 
     @abstractmethod
@@ -217,19 +195,8 @@ class Backend(ABC):
     def fall_back(self, what: str, where: str, fix: str) -> None:
         """Record a fallback from the device to the host; do nothing on the host itself.
 
-        Parameters
-        ----------
-        what : str
-            What the device cannot do, with the reason.
-        where : str
-            The stage and the setting.
-        fix : str
-            The change that would avoid the fallback.
-
-        Raises
-        ------
-        DeviceError
-            If the configuration forbids fallbacks.
+        `what` is what the device cannot do, with the reason; `where` is the stage and the setting; `fix` is the change
+        that would avoid the fallback. Raise DeviceError if the configuration forbids fallbacks.
         """
 
     def note(self, text: str) -> None:
@@ -287,14 +254,8 @@ class DeviceBackend(Backend):
     ) -> Any:
         """Return columns of Parquet or ORC files as a DataFrame of `frame`; dates become timestamps in seconds.
 
-        Parameters
-        ----------
-        file_format : {"parquet", "orc"}
-        paths : sequence of str
-            Files with equal schemas; rows are returned in this order.
-        columns : sequence of str
-        groups : sequence of int, optional
-            Row groups to read, of a single Parquet file.
+        `file_format` is "parquet" or "orc". The files have equal schemas, and rows are in the order of `paths`.
+        `groups` are the row groups to read, of a single Parquet file.
         """
 
     @abstractmethod
@@ -303,18 +264,9 @@ class DeviceBackend(Backend):
     ) -> Any:
         """Return columns of the bytes of a CSV file without header as a DataFrame of strings.
 
-        Fields are neither parsed nor treated as missing. Blank lines are skipped.
-
-        Parameters
-        ----------
-        content : BytesIO
-            Complete rows, at least one.
-        names : sequence of str
-            Names of all fields of a row.
-        columns : sequence of str
-            The fields to return.
-        quote : str, optional
-            None: quotation marks are part of the text.
+        Fields are neither parsed nor treated as missing. Blank lines are skipped. `content` has complete rows, at least
+        one; `names` are those of all fields of a row, `columns` those to return. Without `quote`, quotation marks are
+        part of the text.
         """
 
     @abstractmethod

@@ -51,10 +51,7 @@ class ConstantPower(EnergyMeter):
 class RaplMeter(EnergyMeter):
     """Meter of this machine's processors, and of their memory if it has a counter.
 
-    Parameters
-    ----------
-    folder : Path
-        The folder of Linux's counters; on most systems only root can read them.
+    `folder` is that of Linux's counters; on most systems only root can read them.
     """
 
     how = "RAPL"

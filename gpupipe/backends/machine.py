@@ -28,14 +28,7 @@ MEMORY_FILES = (
 class MemoryFigures:
     """Memory figures in bytes.
 
-    Attributes
-    ----------
-    total : int
-        The smaller of the machine's memory and the cgroup's limit.
-    available : int
-        Free memory.
-    peak : int
-        Peak memory of this process.
+    `total` is the smaller of the machine's memory and the cgroup's limit; `peak` is that of this process.
     """
 
     total: int
@@ -46,10 +39,7 @@ class MemoryFigures:
 def n_threads() -> int:
     """Return the number of threads to use: ``GPUPIPE_THREADS``, else the cores by affinity and quota; at least 1.
 
-    Raises
-    ------
-    ConfigError
-        If ``GPUPIPE_THREADS`` is not a whole number above 0.
+    Raise ConfigError if ``GPUPIPE_THREADS`` is not a whole number above 0.
     """
     asked = os.environ.get("GPUPIPE_THREADS", "").strip()
     if not asked:
@@ -77,10 +67,7 @@ def cpu_quota(cgroups: Path = CGROUPS, proc: Path = PROC) -> float | None:
 def memory(cgroups: Path = CGROUPS, proc: Path = PROC, limit: int | None = None) -> MemoryFigures:
     """Return host memory figures in bytes: the smallest of the machine, the tightest cgroup and `limit`.
 
-    Parameters
-    ----------
-    limit : int, optional
-        Limit of this process; its current memory is subtracted.
+    `limit` is that of this process; its current memory is subtracted.
     """
     total = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     available = _kilobytes(proc / "meminfo", "MemAvailable:") or total

@@ -50,27 +50,10 @@ def map_row_ranges(
 ) -> list[Result]:
     """Return ``[work(start, stop) for each range of rows]`` in order; there is at least one range.
 
-    If a range runs out of memory, it and all later ones are halved, with a warning in the stage.
-
-    Parameters
-    ----------
-    work : callable
-        Its result for some rows must not depend on other rows.
-    backend : Backend
-        The backend whose stage gets the warning.
-    what : str
-        The work, for messages.
-    n_step_rows : int, optional
-        Initial size of a range; default: all rows.
-    noun : str
-        The unit, if it is not rows.
-    least : int
-        A range of this size is not halved again.
-
-    Raises
-    ------
-    LimitError
-        If `least` rows are still too many.
+    If a range runs out of memory, it and all later ones are halved, with a warning in the stage of `backend`; a range
+    of `least` rows is not halved again. The result of `work` for some rows must not depend on other rows. `n_step_rows`
+    is the initial size of a range, by default all rows; `what` names the work and `noun` its unit in messages. Raise
+    LimitError if `least` rows are still too many.
     """
     found: list[Result] = []
     step, done, failed_at = n_step_rows or max(1, n_rows), 0, 0

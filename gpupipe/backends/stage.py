@@ -57,8 +57,6 @@ class Place:
     ----------
     device : str
         "cpu" or "gpu".
-    reason : str
-        The reason for the device.
     meter : Meter, optional
         Counts what the stage uses; None if nothing is counted.
     progress : callable, optional

@@ -113,17 +113,8 @@ def weighted_quantiles(
     in statistical packages", The American Statistician 50 (1996) 361. The method "averaged_inverted_cdf" is their type
     2: the limit of short windows, which the scale of the weights does not change.
 
-    Parameters
-    ----------
-    x : array of float32 or float64, shape (n,)
-    weights : array of float64, shape (n,)
-        Positive.
-    shares : sequence of float
-        Quantiles in [0, 1].
-    backend : Backend
-        `x` and `weights` are on its device.
-    method : {"linear", "averaged_inverted_cdf"}
-        As for `numpy.quantile`.
+    `x` is float32 or float64, shape (n,); `weights` are positive, float64, shape (n,). Both are on the device of
+    `backend`. `shares` are in [0, 1]; `method` is as for `numpy.quantile`.
     """
     xp, scale = backend.xp, WeightScale.of(weights, backend)
     known = ~xp.isnan(x)

@@ -10,10 +10,7 @@ from contextlib import contextmanager
 class StageClock:
     """Stopwatch: ``with clock("read"): ...`` adds to the seconds of a stage.
 
-    Attributes
-    ----------
-    wall, cpu : dict of str to float
-        Stage to seconds; CPU seconds are those of all threads of this process.
+    `wall` and `cpu` are stage → seconds; CPU seconds are those of all threads of this process.
     """
 
     def __init__(self) -> None:

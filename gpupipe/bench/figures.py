@@ -57,19 +57,9 @@ EXTRAS: dict[str, tuple[str, ...]] = {
 def summary(samples: Mapping[str, Sequence[BenchSample]], baselines: Sequence[str], metric: str) -> dict[str, Any]:
     """Return the medians, the ratios to a baseline, and all runs of each runner.
 
-    Parameters
-    ----------
-    samples : mapping of str to sequence of BenchSample
-    baselines : sequence of str
-        Names of the baseline runners; for each row, the first one that has a value counts.
-    metric : str
-        Metric that measures the quality of the model.
-
-    Returns
-    -------
-    dict
-        runner → ``seconds`` and ``cpu_seconds`` (label → median), ``peak_rss_mib``, ``quality``, ``ratio`` (label →
-        median seconds divided by those of the baseline), ``runs``.
+    The result is runner → ``seconds`` and ``cpu_seconds`` (label → median), ``peak_rss_mib``, ``quality`` (the value of
+    `metric`), ``ratio`` (label → median seconds divided by those of the baseline), ``runs``. For each row, the first of
+    the `baselines` that has a value counts.
     """
     medians = {name: _medians(runs, metric) for name, runs in samples.items()}
     ours = [medians[name] for name in baselines]
@@ -138,12 +128,7 @@ def ratio(value: float | None, ours: float | None) -> float | None:
 def break_even(rows: Sequence[int], ours: Sequence[float | None], theirs: Sequence[float | None]) -> int | None:
     """Return the smallest number of rows from which `ours` is faster at every measured size; None if there is none.
 
-    Parameters
-    ----------
-    rows : sequence of int
-        Measured sizes.
-    ours, theirs : sequence of float
-        Seconds at each size.
+    `rows` are the measured sizes, `ours` and `theirs` the seconds at each size.
     """
     found = None
     for n_rows, mine, other in sorted(zip(rows, ours, theirs, strict=True), reverse=True):

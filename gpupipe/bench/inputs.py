@@ -39,19 +39,9 @@ def inputs(config: Config, data: Path | None, sizes: Sequence[int], folder: Path
     """Iterate over the tables to measure: one for each of `sizes`, or a single one.
 
     A generated table is written to a Parquet file in `folder`, so that reading is measured and generation is not. So is
-    the result of a query, or a Delta or Iceberg table.
-
-    Parameters
-    ----------
-    data : Path, optional
-        A file to read instead of the configuration's source.
-    sizes : sequence of int
-        Numbers of rows to generate; empty for that of the configuration.
-
-    Raises
-    ------
-    ConfigError
-        If `sizes` are given and the source is not generated, or `data` does not exist.
+    the result of a query, or a Delta or Iceberg table. `data` is a file to read instead of the configuration's source.
+    `sizes` are numbers of rows to generate; none for that of the configuration. Raise ConfigError if `sizes` are given
+    and the source is not generated, or `data` does not exist.
     """
     source = config.source
     if sizes and (source.generate != "churn" or data is not None):

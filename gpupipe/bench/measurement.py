@@ -28,7 +28,6 @@ class BenchRequest:
 
     Attributes
     ----------
-    overrides : tuple of str
     repeat : int
         Number of runs of each runner.
     peers : tuple of Path
@@ -59,10 +58,7 @@ class BenchRequest:
 def measure(request: BenchRequest, progress: Progress) -> dict[str, Any]:
     """Measure and return the result document: machine, medians, ratios and all runs.
 
-    Raises
-    ------
-    GpupipeError
-        If the configuration, a peer or the data is invalid.
+    Raise GpupipeError if the configuration, a peer or the data is invalid.
     """
     config = load_config(request.config, request.overrides)
     redactor = config.origin.redactor

@@ -22,16 +22,9 @@ PEER_MODELS: dict[str, tuple[str, dict[str, Any]]] = {
 def choose_model(config: Config, name: str | None) -> ModelEntry | None:
     """Return the model to train; None, meaning the default of the task, if neither `name` nor `config` has one.
 
-    Parameters
-    ----------
-    name : str, optional
-        Label or name of a model in the configuration; a name in the peer protocol, which selects the parameters of the
-        peers; or the name of any model, with default parameters. "none" or None: the first of the configuration.
-
-    Raises
-    ------
-    ConfigError
-        If there is no such model.
+    `name` is the label or name of a model in the configuration; a name in the peer protocol, which selects the
+    parameters of the peers; or the name of any model, with default parameters. "none" or None: the first of the
+    configuration. Raise ConfigError if there is no such model.
     """
     if name is None or name == NO_MODEL:
         return config.models[0] if config.models else None
@@ -51,10 +44,7 @@ def choose_model(config: Config, name: str | None) -> ModelEntry | None:
 def peer_word(entry: ModelEntry | None, name: str | None) -> str:
     """Return the name of the model in the peer protocol.
 
-    Raises
-    ------
-    ConfigError
-        If it has none.
+    Raise ConfigError if it has none.
     """
     if name == NO_MODEL:
         return NO_MODEL

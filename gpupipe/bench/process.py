@@ -55,10 +55,7 @@ def run_child(arguments: Sequence[str], output: Path, module: str = "gpupipe.ben
 def run_peer(script: Path, arguments: Sequence[str], output: Path) -> FinishedProcess:
     """Run a peer script with this Python and return the document that it wrote to `output`.
 
-    Raises
-    ------
-    ConfigError
-        If it fails, or writes no JSON.
+    Raise ConfigError if it fails, or writes no JSON.
     """
     command = script_command(script, *arguments, "--json", str(output))
     code, stderr, seconds, cpu_seconds = _timed(command, script_environment())

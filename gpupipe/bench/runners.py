@@ -61,10 +61,7 @@ class SteadyRunner:
 class PeerRunner:
     """A script that does the same work, in a fresh process in each turn.
 
-    Attributes
-    ----------
-    arguments : sequence of str
-        ``--data FILE --model WORD``.
+    `arguments` are ``--data FILE --model WORD``.
     """
 
     script: Path
@@ -84,10 +81,7 @@ Runner = FreshRunner | SteadyRunner | PeerRunner
 def peer_runners(scripts: Sequence[Path], data: Path | None, word: str, more: Sequence[str] = ()) -> list[PeerRunner]:
     """Return the peers, each named after its script, with a number if two scripts share a name.
 
-    Raises
-    ------
-    ConfigError
-        If a script does not exist, or there is not exactly one file to give it.
+    Raise ConfigError if a script does not exist, or there is not exactly one file to give it.
     """
     found: list[PeerRunner] = []
     for script in scripts:
@@ -108,12 +102,8 @@ def peer_runners(scripts: Sequence[Path], data: Path | None, word: str, more: Se
 def run_in_turns(runners: Sequence[Any], repeat: int, folder: Path, progress: Progress) -> dict[str, list[BenchSample]]:
     """Measure all runners `repeat` times, one after another in each turn, so that other load affects all of them.
 
-    Parameters
-    ----------
-    folder : Path
-        Folder for the JSON files of the processes.
-    progress : callable
-        Called with a line of text before each process starts.
+    `folder` is for the JSON files of the processes. `progress` is called with a line of text before each process
+    starts.
     """
     samples: dict[str, list[BenchSample]] = {runner.name: [] for runner in runners}
     for turn in range(repeat):

@@ -58,10 +58,7 @@ def stage_document(wall: Mapping[str, float], cpu: Mapping[str, float]) -> dict[
 def require_complete(document: Any, origin: str) -> None:
     """Verify that a document has every value of the result table.
 
-    Raises
-    ------
-    ConfigError
-        If a value is missing or not a number.
+    Raise ConfigError if a value is missing or not a number.
     """
     if not isinstance(document, Mapping):
         raise ConfigError("the JSON of the peer is not an object", where=origin, fix=PROTOCOL)

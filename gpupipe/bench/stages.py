@@ -34,15 +34,7 @@ from gpupipe.units import MIB
 
 @dataclass(frozen=True)
 class SplitTable:
-    """A table after reading and splitting.
-
-    Attributes
-    ----------
-    rows : TrainingSet
-        The training rows.
-    truth : Truth, optional
-        Of the test rows.
-    """
+    """A table after reading and splitting; `rows` are the training rows, and `truth` is that of the test rows."""
 
     job: Job
     rows: TrainingSet
@@ -55,14 +47,8 @@ def run_stages(
 ) -> dict[str, Any]:
     """Run the stages once and return the document of the run.
 
-    Parameters
-    ----------
-    model : ModelEntry, optional
-        None: the first default model of the task.
-    clock : StageClock
-        Clock of the stages; it may already include the imports.
-    features_only : bool
-        Stop after the feature matrices, in the view of the model.
+    Without `model`, the first default model of the task is trained. `clock` may already include the imports. With
+    `features_only`, stop after the feature matrices, in the view of the model.
     """
     split = read_and_split(config, clock)
     job, rows = split.job, split.rows
@@ -106,10 +92,7 @@ def read_and_split(config: Config, clock: StageClock) -> SplitTable:
 def model_of(job: Job, model: ModelEntry | None) -> ModelEntry:
     """Return the model to train.
 
-    Raises
-    ------
-    ConfigError
-        If the model cannot learn the task.
+    Raise ConfigError if the model cannot learn the task.
     """
     models = () if model is None else (model,)
     return choose_entries(job.config.model_copy(update={"models": models}), job.goal, job.backend)[0]

@@ -100,19 +100,9 @@ class Child:
     def request(self, message: bytes, seconds: float | None = None, reply_bytes: int | None = None) -> bytes:
         """Send a request and return the reply.
 
-        Parameters
-        ----------
-        message : bytes
-        seconds : float, optional
-            Time limit, counted once the process has started; default: `limits.seconds`.
-        reply_bytes : int, optional
-            Maximum length of the reply; default: `limits.reply_bytes`.
-
-        Raises
-        ------
-        ChildError
-            If the process cannot be started, crashes, exits, reaches a limit or sends a malformed reply. The process
-            has ended then.
+        `seconds` limits the time once the process has started, by default to `limits.seconds`; `reply_bytes` limits the
+        length of the reply, by default to `limits.reply_bytes`. Raise ChildError if the process cannot be started,
+        crashes, exits, reaches a limit or sends a malformed reply. The process has ended then.
         """
         seconds = self.limits.seconds if seconds is None else seconds
         reply_bytes = self.limits.reply_bytes if reply_bytes is None else reply_bytes

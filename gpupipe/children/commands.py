@@ -46,12 +46,7 @@ def child_environment(settings: Mapping[str, str] | None = None) -> dict[str, st
     """Return the environment of a child that imports the same packages as this process, including gpupipe.
 
     ``PYTHONPATH`` is ``sys.path`` without the current folder; ``PYTHONSAFEPATH`` also keeps the current folder off the
-    import path of processes that the child starts.
-
-    Parameters
-    ----------
-    settings : mapping of str to str, optional
-        Further environment variables.
+    import path of processes that the child starts. `settings` are further environment variables.
     """
     path = os.pathsep.join(filter(_is_importable_for_children, sys.path))
     return {**os.environ, "PYTHONPATH": path, "PYTHONSAFEPATH": "1", **(settings or {})}
@@ -60,12 +55,8 @@ def child_environment(settings: Mapping[str, str] | None = None) -> dict[str, st
 def private_environment(settings: Mapping[str, str] | None = None) -> dict[str, str]:
     """Return `child_environment` without variables that may contain secrets.
 
-    Only the variables in `PUBLIC_NAMES` and with `PUBLIC_PREFIXES` remain.
-
-    Parameters
-    ----------
-    settings : mapping of str to str, optional
-        Further environment variables.
+    Only the variables in `PUBLIC_NAMES` and with `PUBLIC_PREFIXES` remain. `settings` are further environment
+    variables.
     """
     found = child_environment()
     kept = {name: found[name] for name in found if name in PUBLIC_NAMES or name.startswith(PUBLIC_PREFIXES)}

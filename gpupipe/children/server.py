@@ -25,12 +25,8 @@ GRACE_SECONDS = 5.0  # between the parent's time limit and the timer here, which
 def serve(handle: Callable[[bytes], bytes]) -> NoReturn:
     """Reply to the requests of the parent process, and exit when it closes the connection.
 
-    Call it last in the main module of a `Child`: it sets the limits, which do not count imports made before.
-
-    Parameters
-    ----------
-    handle : callable
-        Takes a message and returns the reply. An exception ends the process, which the parent sees as a `ChildError`.
+    Call it last in the main module of a `Child`: it sets the limits, which do not count imports made before. `handle`
+    takes a message and returns the reply. An exception ends the process, which the parent sees as a `ChildError`.
     """
     connection_fd, lifeline, memory_bytes = map(int, sys.argv[1:4])
     for fd in (connection_fd, lifeline):

@@ -134,10 +134,8 @@ def is_client(value: Any) -> bool:
 def address_of(client: Any) -> str:
     """Return the address of a client's scheduler.
 
-    Raises
-    ------
-    ValueError
-        If the client cannot be used: it is closed, asynchronous, or its workers are threads of this process.
+    Raise ValueError if the client cannot be used: it is closed, asynchronous, or its workers are threads of this
+    process.
     """
     if client.asynchronous:
         raise ValueError("expected a client for blocking calls; got an asynchronous one: use Client(...)")
@@ -158,10 +156,7 @@ def override_of(cluster: str) -> str:
 def settings_of(cluster: str) -> ClusterSettings:
     """Return the settings for ``--cluster`` of a command that takes no configuration.
 
-    Raises
-    ------
-    ConfigError
-        If it is not ``local``, an address or the name of a file.
+    Raise ConfigError if it is not ``local``, an address or the name of a file.
     """
     try:
         return ClusterSettings(scheduler=cluster)

@@ -24,12 +24,7 @@ _MERGE = "<<"
 class Composer:
     """Composer of YAML text into nodes, which collects errors in `problems`.
 
-    Parameters
-    ----------
-    environment : mapping of str to str
-        Values for ``${NAME}``.
-    problems : list of Problem
-        Errors are appended to it.
+    `environment` has the values for ``${NAME}``.
 
     Attributes
     ----------

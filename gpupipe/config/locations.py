@@ -39,12 +39,8 @@ def is_in_section(where: str, section: str) -> bool:
 def place_problem(origin: ConfigOrigin, path: str, what: str, names: Sequence[str] = ()) -> Problem:
     """Return a problem with its line and column.
 
-    Parameters
-    ----------
-    path : str
-        Path of the setting: ``"features[2].standardize"``. Trailing steps that are not in the file are ignored.
-    names : sequence of str
-        Column names. If one of them is a value below `path`, the location is that value; later names win.
+    `path` is that of the setting, such as ``"features[2].standardize"``; trailing steps that are not in the file are
+    ignored. If one of the column `names` is a value below `path`, the location is that value; later names win.
     """
     node = origin.document
     if node is None:

@@ -19,12 +19,8 @@ EVENT_TEXTS = (*TABLE_TEXTS, ("where",), ("compute", "*"), ("prefix",))
 def secrets_in_model(root: Node, secrets: Collection[str]) -> Iterator[Problem]:
     """Yield a problem for each setting that would store the value of a secret variable in the model.
 
-    Parameters
-    ----------
-    root : Node
-        The expanded and validated document.
-    secrets : collection of str
-        Names of the variables whose values must not be shown, without those whose value is a gpupipe keyword.
+    `root` is the expanded and validated document. `secrets` are the names of the variables whose values must not be
+    shown, without those whose value is a gpupipe keyword.
     """
     for node in _kept_texts(root):
         names = [name for name in node.written.names if name in secrets] if node.written is not None else []

@@ -21,20 +21,11 @@ _FUNCTION = re.compile(r"(?<=\.py):\w+$")  # prepare: hooks.py:drop_test_rows
 
 
 def resolve_path(path: str, folder: Path) -> str:
-    """Return `path` resolved against the working directory, then against `folder`.
+    """Return `path` resolved against the working directory, then against `folder`, that of the configuration file.
 
-    Parameters
-    ----------
-    path : str
-        A file, folder or glob; a URL; a database file as a URI; or ``file.py:function``.
-    folder : Path
-        The folder of the configuration file.
-
-    Returns
-    -------
-    str
-        `path` unchanged if it is absolute, a URL, exists in the working directory, or exists nowhere (so that the
-        reader's message shows the path as written); otherwise the path below `folder`.
+    A path is a file, folder or glob; a URL; a database file as a URI; or ``file.py:function``. It is unchanged if it is
+    absolute, a URL, exists in the working directory, or exists nowhere (so that the reader's message shows the path as
+    written).
     """
     if database := _DATABASE.match(path):
         return database[0] + resolve_path(path[database.end() :], folder)

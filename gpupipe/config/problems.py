@@ -24,10 +24,7 @@ FORMS = {
 def problems_of(error: ValidationError, root: Node, model: type[Settings]) -> Iterator[Problem]:
     """Yield one problem per invalid value.
 
-    Parameters
-    ----------
-    error : ValidationError
-        The error of validating ``root.plain()`` as `model`.
+    `error` is that of validating ``root.plain()`` as `model`.
     """
     found = [_located(root, _with_known_keys(detail, model)) for detail in error.errors(include_url=False)]
     found = [entry for entry in found if not _is_beside_the_point(entry, found)]

@@ -22,10 +22,7 @@ Location = tuple[int | str, ...]
 def find_part(registry: Registry[type[Part]], name: str) -> type[Part]:
     """Return the part registered as `name`, or the plug-in of that name.
 
-    Raises
-    ------
-    PydanticCustomError
-        If there is none, with the closest name, or if the plug-in cannot be loaded.
+    Raise PydanticCustomError if there is none, with the closest name, or if the plug-in cannot be loaded.
     """
     if name in registry:
         try:

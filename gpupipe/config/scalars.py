@@ -46,10 +46,7 @@ _CONSTRUCTORS: dict[str, Callable[[str], Scalar]] = {
 def construct(tag: str, text: str) -> Scalar:
     """Return the value of `text` under a YAML tag.
 
-    Raises
-    ------
-    ValueError
-        If the text does not match the tag, or the tag is not one of the five above.
+    Raise ValueError if the text does not match the tag, or the tag is not one of the five above.
     """
     if tag not in _CONSTRUCTORS:
         raise ValueError(f"the tag {tag!r} is not allowed here")

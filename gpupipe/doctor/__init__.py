@@ -29,10 +29,7 @@ SECONDS_TO_IMPORT = 120.0  # cuML takes 15 s with cold caches; a library that ha
 def diagnose(timeout_seconds: float = SECONDS_TO_IMPORT) -> list[Finding]:
     """Return the findings on this machine; never raises.
 
-    Parameters
-    ----------
-    timeout_seconds : float
-        Time limit of each import; a library that exceeds it is reported as a finding.
+    `timeout_seconds` limits each import; a library that exceeds it is reported as a finding.
     """
     installed, gpus, around = read_distributions(), probe_gpus(), read_host_environment()
     return [

@@ -16,8 +16,6 @@ class Finding:
     ----------
     level : {"ok", "warning", "error"}
         warning: the machine works, but slower than it could or not reliably. error: something is broken.
-    check : str
-        Name of the check.
     found : str
         State of the machine, as text.
     fix : str

@@ -41,12 +41,7 @@ BUILT_WITH = {
 class ImportTrial:
     """Outcome of an import.
 
-    Attributes
-    ----------
-    failure : str
-        The last line of the error; empty if the import succeeded.
-    has_cuda : bool or None
-        Whether the library is built with CUDA; None if unknown.
+    `failure` is the last line of the error, empty if the import succeeded. `has_cuda` is None if unknown.
     """
 
     failure: str = ""

@@ -12,19 +12,8 @@ from gpupipe.children import child_environment, python_command
 def run_in_child(code: str, timeout_seconds: float, settings: Mapping[str, str] | None = None) -> tuple[str, str]:
     """Run Python `code` in a child process with the import path of this process, without the current folder.
 
-    Parameters
-    ----------
-    timeout_seconds : float
-        Time limit.
-    settings : mapping of str to str, optional
-        Environment variables in addition to those of this process.
-
-    Returns
-    -------
-    failure : str
-        The last line of the error; empty on success.
-    output : str
-        Its standard output.
+    `settings` are environment variables in addition to those of this process. Return the last line of the error, empty
+    on success, and the standard output.
     """
     try:
         done = subprocess.run(

@@ -13,15 +13,8 @@ from gpupipe.errors import DeviceError
 def check(verbose: bool = False, **_: Any) -> str | None:
     """Check the driver, GPUs, wheels and imports with gpupipe's doctor.
 
-    Parameters
-    ----------
-    verbose : bool
-        Return the findings even if there is no problem.
-
-    Raises
-    ------
-    DeviceError
-        If something is broken; the message lists each problem and its fix.
+    With `verbose`, return the findings even if there is no problem. Raise DeviceError if something is broken; the
+    message lists each problem and its fix.
     """
     findings = diagnose()
     if exit_code(findings):

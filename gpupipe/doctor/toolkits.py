@@ -28,12 +28,8 @@ def library_findings(
 ) -> list[Finding]:
     """Return a finding on the libraries that compile kernels; none without a usable GPU and numba-cuda.
 
-    An environment variable is suggested only if numba-cuda, run with it in a child process, finds every library.
-
-    Parameters
-    ----------
-    root : Path
-        The root folder of the machine.
+    An environment variable is suggested only if numba-cuda, run with it in a child process, finds every library. `root`
+    is the root folder of the machine.
     """
     if not gpu.usable or "numba-cuda" not in installed.versions:
         return []

@@ -88,12 +88,8 @@ class TableCache:
 
         ``auto`` caches inputs of at least 64 MiB. The folder is that of the setting, else ``$GPUPIPE_CACHE``, else
         ``gpupipe`` in the user's cache folder; ``$GPUPIPE_CACHE_LIMIT`` is its maximum size, by default ``20GiB``.
-        `files` are the files of the tables, if already listed.
-
-        Raises
-        ------
-        DataError, ConfigError
-            If a file is missing, the limit is not a size, or the folder contains anything except cached tables.
+        `files` are the files of the tables, if already listed. Raise DataError or ConfigError if a file is missing, the
+        limit is not a size, or the folder contains anything except cached tables.
         """
         if source.cache is False:
             return None

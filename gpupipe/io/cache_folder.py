@@ -61,10 +61,7 @@ def find_foreign_names(folder: Path) -> list[str]:
 def set_up_folder(folder: Path) -> None:
     """Create a cache folder that is private to this user, and tag it.
 
-    Raises
-    ------
-    OSError
-        If it cannot be created or written.
+    Raise OSError if it cannot be created or written.
     """
     make_private(folder)
     with suppress(FileExistsError), (folder / TAG).open("x", encoding="utf8") as file:

@@ -21,10 +21,7 @@ OPERATORS: dict[type[ast.operator], str] = {
 def parse_formula(text: str) -> tuple[ast.expr, dict[str, str]]:
     """Return the syntax tree of a formula, and the column name for each name in it.
 
-    Raises
-    ------
-    ConfigError
-        If the text cannot be parsed, or has more than arithmetic over columns.
+    Raise ConfigError if the text cannot be parsed, or has more than arithmetic over columns.
 
     Examples
     --------

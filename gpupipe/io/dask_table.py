@@ -13,13 +13,7 @@ from gpupipe.io.in_memory import InMemoryTable, count, type_name
 
 
 class DaskTable(InMemoryTable):
-    """A Dask DataFrame passed from Python instead of files.
-
-    Parameters
-    ----------
-    collection : dask.dataframe.DataFrame or dask_cudf.DataFrame
-        Lazy or persisted.
-    """
+    """A Dask DataFrame, of pandas or cuDF, lazy or persisted, passed from Python instead of files."""
 
     is_partitioned = True
 
@@ -35,13 +29,7 @@ class DaskTable(InMemoryTable):
 
     @property
     def table(self) -> pa.Table:
-        """Not available.
-
-        Raises
-        ------
-        ConfigError
-            Always.
-        """
+        """Not available: always raises ConfigError."""
         raise self.refusal("this step needs all rows in one process")
 
     def refusal(self, what: str) -> ConfigError:
@@ -71,12 +59,8 @@ class DaskTable(InMemoryTable):
     def gather(self, names: Sequence[str], client: Any = None) -> InMemoryTable:
         """Return columns with all rows, fetched into this process.
 
-        Parameters
-        ----------
-        names : sequence of str
-            Columns that the collection lacks are skipped.
-        client : distributed.Client, optional
-            The client that computes them; default: Dask's scheduler in this process.
+        Columns that the collection lacks are skipped. `client` computes them; by default, Dask's scheduler in this
+        process does.
         """
         wanted = self.collection[[name for name in self.collection.columns if str(name) in names]]
         return InMemoryTable.of(wanted.compute() if client is None else client.compute(wanted, sync=True))
@@ -85,17 +69,8 @@ class DaskTable(InMemoryTable):
 def partition_to_arrow(frame: Any, names: Sequence[str], label: str) -> InMemoryTable:
     """Return the frame of one partition, of pandas or cuDF, as a table in memory.
 
-    Parameters
-    ----------
-    names : sequence of str
-        Columns of the collection.
-    label : str
-        Name of the partition, for messages.
-
-    Raises
-    ------
-    DataError
-        If it is not a frame, has other columns than the collection, or one of them cannot be converted to Arrow.
+    `names` are the columns of the collection; `label` names the partition in messages. Raise DataError if it is not a
+    frame, has other columns than the collection, or one of them cannot be converted to Arrow.
     """
     found = [str(name) for name in getattr(frame, "columns", ())]
     if found != list(names):

@@ -66,19 +66,8 @@ def read_entities(source: Source, tables: Mapping[str, JoinedTable], files: Inpu
 def entity_rows(events: pa.Table, settings: JoinedTable, entities: Entities, cut_offs: Sequence[int]) -> pa.Table:
     """Return one row per cut-off and key with an event before it: the key columns and ``as_of``.
 
-    Parameters
-    ----------
-    settings : JoinedTable
-        Keys and time column of the events.
-    cut_offs : sequence of int
-        Microseconds since 1970-01-01 UTC, ascending.
-
-    Raises
-    ------
-    DataError
-        If no event is before a cut-off.
-    SchemaError
-        If a column is missing, or the time column has no times.
+    `cut_offs` are microseconds since 1970-01-01 UTC, ascending. Raise DataError if no event is before a cut-off;
+    SchemaError if a column is missing, or the time column has no times.
     """
     label = f"table {entities.table!r}"
     times = _times(events, settings, label)

@@ -18,17 +18,8 @@ def require_unchanged(file: SourceFile, descriptor: int | None = None) -> Iterat
     """Check that a file has the identity from its listing, before and after the body of the context reads it.
 
     Costs one stat for a local file (two if it is not open) and one request for a remote file. If the file changed, an
-    error in the body is reported as the change.
-
-    Parameters
-    ----------
-    descriptor : int, optional
-        Descriptor of the open local file.
-
-    Raises
-    ------
-    DataError
-        If the size, modification time or entity tag of the file has changed, or it was replaced or removed.
+    error in the body is reported as the change. `descriptor` is that of the open local file. Raise DataError if the
+    size, modification time or entity tag of the file has changed, or it was replaced or removed.
     """
     before = None if file.remote is not None else _require_same(file, descriptor=descriptor)
     try:

@@ -45,17 +45,9 @@ class AdaptedStream:
 def open_file(file: SourceFile, unpack: bool = False, span: ByteRange | None = None) -> Iterator[Any]:
     """Open a file as an Arrow stream; any error while it is open is raised as a DataError that names the file.
 
-    Parameters
-    ----------
-    unpack : bool
-        Decompress the file if its last suffix is that of a compression; the stream is then not seekable.
-    span : (int, int), optional
-        Byte range to open, of a local uncompressed file.
-
-    Raises
-    ------
-    DataError
-        If the file cannot be read, its signature is that of another format, or it changes while it is open.
+    With `unpack`, the file is decompressed if its last suffix is that of a compression; the stream is then not
+    seekable. `span` is the byte range to open, of a local uncompressed file. Raise DataError if the file cannot be
+    read, its signature is that of another format, or it changes while it is open.
     """
     codec = compression_of(file.path) if unpack else None
     with convert_read_errors(file.path), (_open_remote if file.remote is not None else _open_local)(file) as stream:

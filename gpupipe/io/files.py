@@ -147,17 +147,10 @@ def reason_of(error: BaseException | None) -> str:
 
 
 def find_files(source: TableSource) -> list[SourceFile]:
-    """Return the files of a source without reading them: paths in the order given, files of a path sorted.
+    """Return the files of a source with a ``path``, without reading them.
 
-    Parameters
-    ----------
-    source : TableSource
-        A source with a ``path``.
-
-    Raises
-    ------
-    DataError
-        If a path has no files, has files of several formats, or cannot be accessed.
+    Paths are in the order given, the files of a path sorted. Raise DataError if a path has no files, has files of
+    several formats, or cannot be accessed.
     """
     files = []
     for path in source.paths:

@@ -23,14 +23,8 @@ def filter_rows(table: pa.Table, text: str) -> pa.Table:
     """Return the rows of `table` for which the filter `text` is true, in order.
 
     Dictionaries keep only levels that occur in the result. Otherwise the levels would depend on how the file was split
-    into chunks, because Arrow drops chunks without rows.
-
-    Raises
-    ------
-    ConfigError
-        If the filter cannot be parsed.
-    SchemaError
-        If it names a missing column, or compares a column with a value of another type.
+    into chunks, because Arrow drops chunks without rows. Raise ConfigError if the filter cannot be parsed; SchemaError
+    if it names a missing column, or compares a column with a value of another type.
     """
     tree, names = parse_where(text)
     for name in names.values():

@@ -30,10 +30,8 @@ COMPARISONS: dict[type[ast.cmpop], str] = {
 def parse_where(text: str) -> tuple[ast.expr, dict[str, str]]:
     """Return the syntax tree of a filter, and the column name for each name in it.
 
-    Raises
-    ------
-    ConfigError
-        If it is not an expression, or uses syntax that filters do not support; the message shows the position.
+    Raise ConfigError if it is not an expression, or uses syntax that filters do not support; the message shows the
+    position.
     """
     tree, names = parse_expression(text, _refused)
     try:
@@ -48,17 +46,8 @@ def parse_expression(
 ) -> tuple[ast.expr, dict[str, str]]:
     """Return the syntax tree of a Python expression over columns, and the column name for each name in it.
 
-    Parameters
-    ----------
-    text : str
-        Column names that are not Python identifiers are quoted with backticks.
-    refused : callable
-        Returns the error to raise, from the text, the reason and the position.
-
-    Raises
-    ------
-    ConfigError
-        If `text` is not an expression.
+    Column names that are not Python identifiers are quoted with backticks. `refused` returns the error to raise, from
+    the text, the reason and the position. Raise ConfigError if `text` is not an expression.
     """
     quoted = dict.fromkeys(BACKTICKS.findall(text))
     stand_ins = {name: f"column_{i}_in_backticks" for i, name in enumerate(quoted)}

@@ -8,17 +8,9 @@ from typing import Any
 
 
 class HashingStream(RawIOBase):
-    """Output stream that hashes the bytes written to it, and passes them on.
+    """Output stream that hashes the bytes written to it, and passes them on to `file`, if there is one.
 
-    Parameters
-    ----------
-    file : binary file, optional
-        Written to as well.
-
-    Attributes
-    ----------
-    hash : hashlib hash
-        SHA-256 of the bytes up to now.
+    `hash` is the SHA-256 of the bytes up to now.
     """
 
     def __init__(self, file: Any = None) -> None:

@@ -61,10 +61,7 @@ class HivePartitions:
 def require_agreement(table: pa.Table, file: SourceFile) -> None:
     """Raise SchemaError if a partition column that the file also contains has values other than its folder's.
 
-    Raises
-    ------
-    SchemaError
-        The message has the first such value.
+    The message has the first such value.
     """
     for name, expected in file.partitions.items():
         if name not in table.column_names:

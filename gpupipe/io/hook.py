@@ -23,10 +23,7 @@ FIX = "write a function that takes a pandas.DataFrame and returns one"
 def hook_file(reference: str) -> SourceFile:
     """Return the file of ``"file.py:function"`` with its identity: a modified hook counts as a modified input.
 
-    Raises
-    ------
-    ConfigError
-        If the file does not exist.
+    Raise ConfigError if the file does not exist.
     """
     path = split_reference(reference)[0].expanduser().absolute()
     if not os.path.isfile(path):  # Path.is_file raises an error if the name is too long
@@ -40,13 +37,8 @@ def run_hook(table: pa.Table, reference: str) -> pa.Table:
     """Return the result of the user's function for `table`.
 
     The function gets plain columns: text as ``str``, integers with nulls as ``Int64``, times as ``datetime64[us]``.
-
-    Raises
-    ------
-    ConfigError
-        If the file or the function does not exist.
-    DataError
-        If the function raises an error, whose file and line are in the message, or does not return a DataFrame.
+    Raise ConfigError if the file or the function does not exist; DataError if the function raises an error, whose file
+    and line are in the message, or does not return a DataFrame.
     """
     import pandas as pd
 

@@ -52,15 +52,8 @@ class InputFiles:
 def input_files(source: TableSource, also: Sequence[str] = ()) -> tuple[SourceFile, ...]:
     """Return the files of a source with their identities, without reading them; external tables are copied now.
 
-    Parameters
-    ----------
-    also : sequence of str
-        Columns of an external table that are needed although ``columns:`` and ``drop:`` exclude them.
-
-    Raises
-    ------
-    DataError, ConfigError
-        If a file is missing, or an external table cannot be copied.
+    `also` are columns of an external table that are needed although ``columns:`` and ``drop:`` exclude them. Raise
+    DataError or ConfigError if a file is missing, or an external table cannot be copied.
     """
     if source.generate:
         files = [SourceFile(f"generate:{source.generate}:{source.seed}", source.rows, 0, "generator")]

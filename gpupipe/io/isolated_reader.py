@@ -28,10 +28,7 @@ from gpupipe.io.settings import TableSource
 def answer(message: bytes) -> bytes:
     """Read the file of a request; return the outcome and the path of the file.
 
-    Raises
-    ------
-    MemoryError
-        If memory runs out.
+    Raise MemoryError if memory runs out.
     """
     settings, file = pickle.loads(message)  # trusted: sent by the parent process
     outcome = REFUSED

@@ -35,14 +35,9 @@ _lock = threading.Lock()
 def try_files(source: TableSource, files: Iterable[SourceFile]) -> None:
     """Read the files of an isolated source in a child process, once per settings and identity of a file.
 
-    The limits per file are 60 s plus 1 s per 4 MB (per 0.5 MB for a remote file), and the available memory.
-
-    Raises
-    ------
-    DataError
-        If a file crashes its reader. An ordinary read error is not raised here, but when this process reads the file.
-    LimitError
-        If reading a file needs more than the available memory.
+    The limits per file are 60 s plus 1 s per 4 MB (per 0.5 MB for a remote file), and the available memory. Raise
+    DataError if a file crashes its reader. An ordinary read error is not raised here, but when this process reads the
+    file. Raise LimitError if reading a file needs more than the available memory.
     """
     if not source.isolate or not source.path:
         return

@@ -27,27 +27,13 @@ def read_joined(
     columns: Iterable[str] | None = None,
     files: InputFiles | None = None,
 ) -> LoadedTable:
-    """Read the main table and join the other tables to it in turn; a key may come from a table joined before.
+    """Read the main table and join the other tables to it in their order; a key may come from a table joined before.
 
-    The result has each row of the main table once, in its order. Without a match, the joined columns are null.
-
-    Parameters
-    ----------
-    tables : mapping of str to JoinedTable, optional
-        Tables by name, joined in this order. Event tables (``one_to_many``) are not joined; the rows of a source with
-        ``entities`` are built from one of them.
-    columns : iterable of str, optional
-        Return exactly these columns and the targets.
-    files : InputFiles, optional
-        The files of all tables, if already listed.
-
-    Raises
-    ------
-    DataError
-        If a file cannot be read.
-    SchemaError
-        If a key column is missing, key types cannot be compared, a key occurs more often than the cardinality allows,
-        or two columns would have the same name.
+    The result has each row of the main table once, in its order. Without a match, the joined columns are null. Event
+    tables (``one_to_many``) are not joined; the rows of a source with ``entities`` are built from one of them. With
+    `columns`, the result has exactly these and the targets. `files` are the files of all tables, if already listed.
+    Raise DataError if a file cannot be read; SchemaError if a key column is missing, key types cannot be compared, a
+    key occurs more often than the cardinality allows, or two columns would have the same name.
     """
     all_tables = tables or {}
     files = InputFiles.find(source, all_tables) if files is None else files
@@ -126,10 +112,7 @@ def _keys(left: pa.Table, name: str, joined: JoinedTable, right: pa.Table) -> tu
 def declared_keys(table: pa.Table, joined: JoinedTable) -> pa.Table:
     """Return a table in which keys that ``schema:`` declares as numbers are numbers; other keys are unchanged.
 
-    Raises
-    ------
-    SchemaError
-        If such a key is not a number.
+    Raise SchemaError if such a key is not a number.
     """
     declared = joined.declarations()
     for name in joined.on.right:
@@ -151,10 +134,7 @@ def _with_columns(left: pa.Table, right: pa.Table, matches: pa.Array, table_name
 def joined_names(left: Sequence[str], right: Sequence[str], table_name: str, joined: JoinedTable) -> dict[str, str]:
     """Return the columns that the join adds: their new names by name in the joined table.
 
-    Raises
-    ------
-    SchemaError
-        If the main table already has a column of one of these names.
+    Raise SchemaError if the main table already has a column of one of these names.
     """
     names = {name: joined.prefix + name for name in right if name not in joined.on.right}
     shared = [new for new in names.values() if new in left]

@@ -21,12 +21,8 @@ def clean_texts(
 ) -> tuple[pa.ChunkedArray, list[str]]:
     """Return a dictionary column with missing values as null, and the strings that were replaced.
 
-    Parameters
-    ----------
-    column : pyarrow.ChunkedArray of dictionary<int32, string>
-    null_values : sequence of str
-    strip : bool
-        Strip leading and trailing whitespace from every string.
+    `column` is a dictionary of strings with int32 indices. With `strip`, leading and trailing whitespace is stripped
+    from every string.
     """
     chunks, gone = [], set()
     nulls = pa.array(null_values, pa.string())

@@ -32,12 +32,7 @@ CHECK_NETWORK = "check the URL and the network, and set HTTPS_PROXY if there is 
 def network_error(error: BaseException, url: str, shown: str) -> DataError | None:
     """Return the error of a server or of the network in words, None for any other error.
 
-    Parameters
-    ----------
-    error : BaseException
-        Its causes are searched too.
-    shown : str
-        The URL for the message, without secrets.
+    The causes of `error` are searched too. `shown` is the URL for the message, without secrets.
     """
     protocol, host = url.partition("://")[0].lower(), _host(url)
     for cause in _causes(error):

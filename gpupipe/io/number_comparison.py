@@ -22,10 +22,7 @@ BELOW = {"less": "less", "less_equal": "less", "greater": "greater_equal", "grea
 def number_scalar(value: Any) -> pa.Scalar:
     """Return a value of a filter as an Arrow scalar; integers outside int64 are decimals.
 
-    Raises
-    ------
-    OverflowError
-        If an integer has more than 76 digits.
+    Raise OverflowError if an integer has more than 76 digits.
     """
     if isinstance(value, int) and not -(2**63) <= value < 2**63:
         if abs(value) >= 10**MOST_DIGITS:
@@ -37,12 +34,8 @@ def number_scalar(value: Any) -> pa.Scalar:
 def compare(function: str, first: pa.ChunkedArray | pa.Scalar, second: pa.ChunkedArray | pa.Scalar) -> pa.ChunkedArray:
     """Return the result of a comparison function of Arrow; numbers of different types are compared exactly.
 
-    A fraction in a filter means the decimal that is written, so that 0.1 equals the decimal 0.1.
-
-    Raises
-    ------
-    pyarrow.ArrowException
-        If the types cannot be compared.
+    A fraction in a filter means the decimal that is written, so that 0.1 equals the decimal 0.1. Raise
+    pyarrow.ArrowException if the types cannot be compared.
     """
     a, b = first.type, second.type
     if a == b or not (is_number(a) and is_number(b)):

@@ -41,14 +41,9 @@ def require_no_conflict(
 ) -> None:
     """Raise ConfigError if writing `output` would modify, replace or add to one of the inputs.
 
-    Files are compared by identity, which covers links, relative paths and case-insensitive file systems.
-
-    Parameters
-    ----------
-    output : path
-        Need not exist.
-    contents : sequence of str, optional
-        For an output folder, which replaces an existing one: the names of the data files to be written in it.
+    Files are compared by identity, which covers links, relative paths and case-insensitive file systems. `output` need
+    not exist. For an output folder, which replaces an existing one, `contents` are the names of the data files to be
+    written in it.
 
     Examples
     --------

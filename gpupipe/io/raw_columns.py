@@ -47,21 +47,9 @@ class StoredColumns(ColumnFilter):
 def read_stored(source: TableSource, names: Sequence[str], files: Sequence[SourceFile] | None = None) -> pa.Table:
     """Return columns of a source as stored, with the same rows as `gpupipe.io.source_reader.read_arrow` returns.
 
-    Parameters
-    ----------
-    source : TableSource
-        A source of files, without ``where`` and ``prepare``.
-    names : sequence of str
-        Exact names, in the order of the result; a column that a file lacks is null.
-    files : sequence of SourceFile, optional
-        The files of the source, if already listed.
-
-    Raises
-    ------
-    DataError
-        If a file cannot be read.
-    SchemaError
-        If the types of a column in two files have no common type.
+    The source has files, and neither ``where`` nor ``prepare``. `names` are exact, in the order of the result; a column
+    that a file lacks is null. `files` are the files of the source, if already listed. Raise DataError if a file cannot
+    be read; SchemaError if the types of a column in two files have no common type.
     """
     files = data_files(input_files(source) if files is None else files)
     wanted, partitions, tables = StoredColumns(source, names), HivePartitions(files, keys=names), []
@@ -154,10 +142,7 @@ def numbers_of_texts(column: pa.ChunkedArray) -> pa.ChunkedArray:
 def require_rows(table: pa.Table, n_rows: int, source: TableSource) -> pa.Table:
     """Return `table` if it has the `n_rows` that another read of the same files returned.
 
-    Raises
-    ------
-    DataError
-        If the number of rows differs.
+    Raise DataError if the number of rows differs.
     """
     if table.num_rows != n_rows:
         raise DataError(

@@ -33,8 +33,6 @@ class SourceSample:
 
     Attributes
     ----------
-    source : TableSource
-        Source of the sample, with the same settings.
     n_rows : int
         Number of rows of the whole source, before any filter.
     n_sample_rows : int
@@ -57,12 +55,8 @@ def take_sample(
 ) -> SourceSample:
     """Write about `most` rows of `source` into the empty `folder`, and return them as a source with the same settings.
 
-    `files` are the files of the source, if already listed.
-
-    Raises
-    ------
-    DataError
-        If a file is missing or cannot be read, or there are no rows.
+    `files` are the files of the source, if already listed. Raise DataError if a file is missing or cannot be read, or
+    there are no rows.
     """
     if source.generate:
         part = source.model_copy(update={"rows": min(source.rows, most)})

@@ -48,10 +48,7 @@ def raw_columns(source: TableSource, names: Sequence[str] = ()) -> tuple[str, ..
 def apply_steps(table: pa.Table, source: TableSource) -> pa.Table:
     """Return a table after its compute, filter and group steps.
 
-    Raises
-    ------
-    SchemaError
-        If a column is missing or does not have the type that a step needs.
+    Raise SchemaError if a column is missing or does not have the type that a step needs.
     """
     if isinstance(source, JoinedTable):
         for name, text in source.compute.items():
@@ -94,10 +91,7 @@ def _number(table: pa.Table, name: str, text: str) -> pa.ChunkedArray:
 def as_floats(column: pa.ChunkedArray, name: str, where: str) -> pa.ChunkedArray:
     """Return a numeric or boolean column as float64.
 
-    Raises
-    ------
-    SchemaError
-        If the column has another type.
+    Raise SchemaError if the column has another type.
     """
     kind = column.type
     if pa.types.is_boolean(kind):
@@ -113,10 +107,7 @@ def as_floats(column: pa.ChunkedArray, name: str, where: str) -> pa.ChunkedArray
 def times_of(table: pa.Table, name: str, declared: DeclaredColumn | None, where: str) -> pa.ChunkedArray:
     """Return a column of times as timestamp[us] in UTC; texts have the declared format, else they are ISO 8601.
 
-    Raises
-    ------
-    SchemaError
-        If the column is missing, or does not contain times.
+    Raise SchemaError if the column is missing, or does not contain times.
     """
     column = table.column(require_column(table.column_names, name, where))
     return as_times(name, column, declared.time_format if declared else None)

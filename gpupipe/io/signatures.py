@@ -51,10 +51,7 @@ TEXT = re.compile(rb"[\t\r\n\x20-\x7e]+")
 def require_signature(file: SourceFile, stream: Any) -> None:
     """Raise DataError if the signature of an open local file contradicts its suffix or the configured format.
 
-    Raises
-    ------
-    DataError
-        Also if a binary file is empty or truncated.
+    Also raise it if a binary file is empty or truncated.
     """
     if file.format not in FORMATS:
         return

@@ -28,10 +28,7 @@ TABLE_FORMAT = 4  # increment also when a reader or generator changes the table 
 def write_table(table: Table, folder: Path) -> None:
     """Write `table` into an empty folder.
 
-    Raises
-    ------
-    OSError
-        If it cannot be written.
+    Raise OSError if it cannot be written.
     """
     for name, block in table.blocks.items():
         np.save(folder / f"{name}.npy", np.ascontiguousarray(block), allow_pickle=False)
@@ -54,11 +51,9 @@ def write_table(table: Table, folder: Path) -> None:
 def read_table(folder: Path) -> Table:
     """Return the table in `folder`, with read-only memory maps as blocks and text columns.
 
-    Raises
-    ------
-    OSError, ValueError, KeyError, TypeError, IndexError
-        If the folder is corrupt: a file is missing or its checksum differs. All bytes are checked, because compiled
-        loops would read out of bounds for a code outside the levels. The check takes about 0.25 s per GiB.
+    Raise OSError, ValueError, KeyError, TypeError or IndexError if the folder is corrupt: a file is missing or its
+    checksum differs. All bytes are checked, because compiled loops would read out of bounds for a code outside the
+    levels. The check takes about 0.25 s per GiB.
     """
     content, own = json.loads((folder / "table.json").read_text(encoding="utf8"))
     if _checksum_of(content) != own:

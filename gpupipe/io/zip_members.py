@@ -18,12 +18,8 @@ IS_ENCRYPTED = 1  # bit of the flags of a member
 def open_member(stream: Any) -> Any:
     """Return the bytes of the only file in an archive, as a binary stream; `stream` is a seekable binary stream.
 
-    Raises
-    ------
-    DataError
-        If there is not exactly one, apart from files that start with a dot and those of macOS, or it is encrypted.
-    zipfile.BadZipFile
-        If the archive is corrupt.
+    Raise DataError if there is not exactly one, apart from files that start with a dot and those of macOS, or it is
+    encrypted; zipfile.BadZipFile if the archive is corrupt.
     """
     from zipfile import ZipFile  # in functions: its import is slow, and few tables are archives
 

@@ -111,8 +111,6 @@ def fit_calibration(
         Class codes.
     how : {"sigmoid", "isotonic", "temperature"}
         sigmoid is for two classes.
-    sample_weight : array of float64, shape (n,), optional
-        Weight of each row.
 
     Raises
     ------

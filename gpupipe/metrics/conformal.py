@@ -27,8 +27,6 @@ class Conformal:
 
     Attributes
     ----------
-    level : float
-        Expected fraction of rows whose truth is in the interval or set.
     score : float, or array of float64, shape (n,)
         Quantile of the conformity scores of held-out rows. When the rows of several folds are evaluated together, that
         of each row. Infinite: nothing is excluded. Negative, for quantiles that are too far apart: they move inwards.
@@ -100,12 +98,8 @@ def set_scores(probability: Array) -> Array:
     """Return the conformity score of each class, float64, shape (n, k).
 
     It is the sum of the probabilities of all more probable classes, plus a part of the class's probability. The part is
-    a number in [0, 1) for each row, computed from its probabilities.
-
-    Parameters
-    ----------
-    probability : array of float64, shape (n,) or (n, k)
-        Of class 1 if binary, otherwise of each class; on the host.
+    a number in [0, 1) for each row, computed from its probabilities. `probability` is on the host, float64: that of
+    class 1, shape (n,), if binary, otherwise of each class, shape (n, k).
 
     Examples
     --------

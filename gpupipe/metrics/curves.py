@@ -87,8 +87,6 @@ class Residuals:
         Bin edges of the histogram of all residuals.
     counts : list of int, or of float with weights
         Number or weight of the rows in each bin.
-    mean, std : float
-        Mean and standard deviation of the residuals.
     quantiles : dict of str to float
         Quantiles ``"0.05"``, ``"0.5"`` and ``"0.95"`` of the residuals.
     errors : dict of str to float

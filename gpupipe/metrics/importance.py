@@ -40,8 +40,6 @@ def permutation_importance(
         Rows that the model was not trained on, on the host; not modified.
     groups : mapping of str to sequence of int
         Input column to the matrix columns computed from it, which are shuffled together.
-    repeats : int
-        Number of shuffles of each group.
     rows : int
         Maximum number of rows, drawn with the seed.
     """

@@ -36,8 +36,6 @@ class ClassPredictions:
         Probability of class 1 for two classes; otherwise of each class, summing to 1 in each row.
     label : array of int64, shape (n,)
         Predicted class codes.
-    costs : Costs, optional
-        Cost of each kind of decision.
     sample_weight : array of float64, shape (n,), optional
         The weight of each row; None if all rows weigh 1.
     """
@@ -63,10 +61,7 @@ class ClassPredictions:
     ) -> ClassPredictions:
         """Return the predictions on the device of `backend`, from arrays of any dtype on the host or the device.
 
-        Raises
-        ------
-        DataError
-            If a value is not a probability.
+        Raise DataError if a value is not a probability.
         """
         y_true = backend.to_device(y_true).astype("int64")
         probability = backend.to_device(probability).astype("float64", copy=False)
@@ -146,10 +141,7 @@ class ValuePredictions:
     def of(y_true: Array, value: Array, backend: Backend, sample_weight: Array | None = None) -> ValuePredictions:
         """Return the predictions on the device of `backend`.
 
-        Raises
-        ------
-        DataError
-            If a predicted value is not finite.
+        Raise DataError if a predicted value is not finite.
         """
         y_true, value = (backend.to_device(given).astype("float64", copy=False) for given in (y_true, value))
         if not bool(backend.to_host(backend.xp.isfinite(value).all())):
@@ -197,10 +189,7 @@ class QuantilePredictions:
     ) -> QuantilePredictions:
         """Return the predictions on the device of `backend`.
 
-        Raises
-        ------
-        DataError
-            If a predicted quantile is not finite.
+        Raise DataError if a predicted quantile is not finite.
         """
         values = ValuePredictions.of(y_true, quantiles, backend, sample_weight)
         return QuantilePredictions(values.y_true, values.value, tuple(levels), backend, values.sample_weight)

@@ -47,10 +47,7 @@ class RankedPredictions:
     def of(y_true: Array, score: Array, group: Array, backend: Backend) -> RankedPredictions:
         """Return the predictions on the host, from arrays on the host or the device of `backend`.
 
-        Raises
-        ------
-        DataError
-            If a score is not finite.
+        Raise DataError if a score is not finite.
         """
         import numpy as np
 

@@ -44,13 +44,7 @@ class Ranking:
     def of(is_positive: Array, score: Array, backend: Backend, sample_weight: Array | None = None) -> Ranking:
         """Return the ranking of rows, by one sort.
 
-        Parameters
-        ----------
-        is_positive : array of bool, shape (n,)
-        score : array of float64 in [0, 1], shape (n,)
-        backend : Backend
-            Backend of the arrays.
-        sample_weight : array of float64, shape (n,), optional
+        All arrays have shape (n,); `score` is float64 in [0, 1].
         """
         if sample_weight is not None:
             return _weighted(is_positive, score, sample_weight, backend)

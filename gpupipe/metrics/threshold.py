@@ -35,6 +35,9 @@ def choose_threshold(
 ) -> float:
     """Return the threshold that is best on these rows.
 
+    It is the midpoint between the lowest probability predicted positive and the next lower one; the highest of several
+    equal optima. If it is best to predict no row positive, it is the midpoint between the highest probability and 1.
+
     Parameters
     ----------
     y : array of 0 and 1, shape (n,)
@@ -43,16 +46,8 @@ def choose_threshold(
     how : {"best_f1", "best_accuracy", "best_balanced_accuracy", "youden", "min_cost"}
     costs : Costs, optional
         Required by min_cost.
-    sample_weight : array of float, shape (n,), optional
-        Weight of each row.
     backend : Backend
         Backend that computes; arrays are copied to its device.
-
-    Returns
-    -------
-    float
-        Midpoint between the lowest probability predicted positive and the next lower one; the highest of several equal
-        optima. If it is best to predict no row positive, the midpoint between the highest probability and 1.
 
     Raises
     ------

@@ -13,10 +13,6 @@ class BoosterProgress:
 
     Parameters
     ----------
-    n_rounds : int
-        Maximum number of rounds.
-    may_end_early : bool
-        Whether early stopping is on.
     safe_point : callable
         Called after each round; stops the training by raising. With early stopping, a deadline ends it after the round.
     """

@@ -23,19 +23,9 @@ KINDS = {"cat_feature_value": 0, "float_feature": 1, "cat_feature_exact_value": 
 
 
 def trees_from_json(document: Mapping[str, Any], importance: Sequence[float]) -> CatBoostTrees:
-    """Return the trees of a model.
+    """Return the trees of a model from the content of ``save_model(path, format="json")``.
 
-    Parameters
-    ----------
-    document : mapping
-        The content of ``save_model(path, format="json")``.
-    importance : sequence of float
-        Importance of each column.
-
-    Raises
-    ------
-    ValueError
-        If the model has parts that gpupipe does not train.
+    `importance` is that of each column. Raise ValueError if the model has parts that gpupipe does not train.
     """
     scale, bias = document["scale_and_bias"]
     features = document["features_info"]

@@ -46,12 +46,8 @@ class Resources:
 
     Attributes
     ----------
-    n_processes : int
-        Number of processes that train a network together.
     checkpoint : Path, optional
         Checkpoint file; its name identifies everything the training depends on. None: no checkpoints.
-    resume : bool
-        Whether a training resumes from the checkpoint.
     safe_point : callable
         Called where a training can stop, with a text such as "after epoch 3"; stops it by raising. After
         `DeadlineReached`, early stopping keeps the best round so far.
@@ -100,12 +96,8 @@ class FitContext:
 
     Attributes
     ----------
-    n_classes : int
-        Number of classes, for classification; y holds codes below it.
     categorical : mapping of int to int
         Position of a categorical column to its number of codes; empty in the dense view.
-    feature_names : sequence of str
-        Name of each column of the matrix.
     class_labels : sequence of str
         Label of each class code, for ``class_weight``; empty if the labels are the codes.
     validation : ValidationRows, optional

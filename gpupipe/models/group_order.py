@@ -50,10 +50,7 @@ class RowsByGroup(NamedTuple):
 def order_by_group(X: Any, y: Any, groups: Array | None, backend: Backend) -> RowsByGroup:
     """Return rows in the order of their groups, which are the values of a column; within a group in their own order.
 
-    Raises
-    ------
-    ValueError
-        If the groups are not known.
+    Raise ValueError if the groups are not known.
     """
     import numpy as np
 

@@ -27,8 +27,6 @@ class ProgressReport:
         Whether `total` is an upper limit only.
     metric_name : str
         Name of `metric`; "" without one.
-    metric : float, optional
-        Latest value of the metric.
     fraction : float
         Completed fraction of the next unit, in [0, 1].
     is_one_pass : bool

@@ -25,17 +25,8 @@ def fit_quantiles(
 ) -> FittedQuantiles:
     """Return the model of all quantiles of the context.
 
-    Each has its own number of rounds: the tails need others than the median.
-
-    Parameters
-    ----------
-    fit_one : callable
-        Trains the settings of one quantile, a regression, in its context.
-
-    Raises
-    ------
-    ConfigError
-        If the model cannot learn quantiles.
+    Each has its own number of rounds: the tails need others than the median. `fit_one` trains the settings of one
+    quantile, a regression, in its context. Raise ConfigError if the model cannot learn quantiles.
     """
     model.require_task(context.task)
     own = replace(context, task="regression", quantiles=(), report_rounds=ignore_rounds)

@@ -26,10 +26,7 @@ if TYPE_CHECKING:
 class TargetScale:
     """Offset and unit of each target of a training; of classes, 0 and 1.
 
-    Attributes
-    ----------
-    units : tuple of NumberUnit
-        One for each target; one for a single target, also of several quantiles.
+    `units` has one for each target; one for a single target, also of several quantiles.
     """
 
     units: tuple[NumberUnit, ...]
@@ -70,13 +67,8 @@ def fit_on_scale(
 ) -> FittedModel:
     """Return a model that `fit_one` trains on the scaled target, and that predicts in the units of the target.
 
-    Parameters
-    ----------
-    y : array of float64, shape (n,) or (n, n_targets)
-    context : FitContext
-        Its validation rows are scaled like `y`, and its out-of-bag predictions are reported in the target's units.
-    fit_one : callable
-        Trains a model on a target, in its context.
+    `y` is float64, shape (n,) or (n, n_targets). The validation rows of `context` are scaled like `y`, and its
+    out-of-bag predictions are reported in the target's units.
     """
     from gpupipe.models.fitted.scaled_target import FittedScaledTarget
 

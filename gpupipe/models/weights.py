@@ -19,7 +19,7 @@ def row_weights(
     n_classes: int,
     sample_weight: Array | None = None,
 ) -> Array | None:
-    """Return the weight of each row, or None if all rows weigh 1.
+    """Return the weight of each row, or None if all rows weigh 1; `sample_weight` is multiplied in.
 
     Parameters
     ----------
@@ -30,8 +30,6 @@ def row_weights(
         ``"balanced_subsample"`` is applied by the forest itself.
     labels : sequence of str
         The label of each code; empty if the labels are the codes.
-    sample_weight : array of float, shape (n,), optional
-        Multiplied in.
 
     Raises
     ------

@@ -23,11 +23,7 @@ ACCEPTED = (
 class ArrayView(NamedTuple):
     """An array over memory of another object, which it keeps alive.
 
-    Attributes
-    ----------
-    array : numpy.ndarray or cupy.ndarray
-    read_only : bool
-        Whether its owner treats the memory as immutable.
+    `array` is a NumPy or CuPy array; it is `read_only` if its owner treats the memory as immutable.
     """
 
     array: Any
@@ -37,12 +33,7 @@ class ArrayView(NamedTuple):
 def view(X: Any) -> ArrayView:
     """Return `X` as an array over its own memory.
 
-    Raises
-    ------
-    ZeroCopyObstacle
-        If it is not stored as one array, or its library refuses.
-    ConfigError
-        If `X` is not an array.
+    Raise ZeroCopyObstacle if it is not stored as one array, or its library refuses; ConfigError if `X` is not an array.
     """
     if arrow_arrays.is_arrow(X):
         array = arrow_arrays.view(X)
@@ -60,16 +51,8 @@ def view(X: Any) -> ArrayView:
 def copy_values(X: Any, order: Any = None, to_host: bool = False) -> Any:
     """Copy the values of `X` once, to new memory of the same device or of the host.
 
-    Parameters
-    ----------
-    X : array
-    order : {"C", "F"}, optional
-        Memory layout of the copy, as for `gpupipe.backends.cpu.memory.copy_of`.
-
-    Raises
-    ------
-    ZeroCopyObstacle
-        If the values cannot be copied into one array of numbers.
+    `order` is as for `gpupipe.backends.cpu.memory.copy_of`. Raise ZeroCopyObstacle if the values cannot be copied into
+    one array of numbers.
     """
     if arrow_arrays.is_arrow(X):
         return arrow_arrays.copy(X, order)

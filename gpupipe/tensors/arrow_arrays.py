@@ -25,12 +25,8 @@ def view(X: Any) -> np.ndarray:
     """View a pyarrow Array, ChunkedArray, Table, RecordBatch or Tensor as a NumPy array over its memory.
 
     A table becomes a matrix if its columns are evenly spaced in one buffer, as in a column-major matrix. The array is
-    read-only if Arrow marks its buffer as immutable.
-
-    Raises
-    ------
-    ZeroCopyObstacle
-        If the data is not stored as one array of numbers; `ZeroCopyObstacle.copy_helps` tells whether a copy helps.
+    read-only if Arrow marks its buffer as immutable. Raise ZeroCopyObstacle if the data is not stored as one array of
+    numbers; `ZeroCopyObstacle.copy_helps` tells whether a copy helps.
     """
     import pyarrow as pa
 

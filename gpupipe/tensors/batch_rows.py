@@ -55,8 +55,6 @@ class BatchRows:
     ----------
     parts : tuple of tensor
         The packed rows only, or one tensor per array; each has one row per row of the batch.
-    names : tuple of str
-        Names of the arrays.
     cells : tuple of BatchCells
         The position of each array in packed rows; empty if the parts are the arrays.
     read_only : bool
@@ -113,12 +111,8 @@ class BatchRows:
 def arrays_of(batch: TensorBatch[Any]) -> dict[str, InMemory]:
     """Return the arrays of a batch by name: NumPy arrays on the host, PyTorch tensors on a device.
 
-    Raises
-    ------
-    ConfigError
-        If an array has the wrong number of dimensions or no real numbers, or if only some arrays are on a device.
-    DataError
-        If an array is not stored as one array.
+    Raise ConfigError if an array has the wrong number of dimensions or no real numbers, or if only some arrays are on a
+    device; DataError if an array is not stored as one array.
     """
     found = {name: as_array(array) for name in ARRAYS if (array := getattr(batch, name)) is not None}
     if len({isinstance(array, np.ndarray) for array in found.values()}) > 1:
@@ -137,13 +131,9 @@ def arrays_of(batch: TensorBatch[Any]) -> dict[str, InMemory]:
 def to_rows(arrays: Mapping[str, InMemory], *, packed: bool) -> BatchRows:
     """Return the arrays as rows, without a copy where possible.
 
-    Parameters
-    ----------
-    arrays : mapping of str to array
-        Result of `arrays_of`. Arrays with another dtype than that of a mini-batch are converted.
-    packed : bool
-        True for random access: unless all arrays are row-major with the final dtype, they are copied once into rows of
-        4-byte cells, so that a gather touches as few cache lines as possible.
+    `arrays` are the result of `arrays_of`; those with another dtype than that of a mini-batch are converted. `packed`
+    is for random access: unless all arrays are row-major with the final dtype, they are copied once into rows of 4-byte
+    cells, so that a gather touches as few cache lines as possible.
     """
     if packed and not all(_is_row_major(name, array) for name, array in arrays.items()):
         return _pack(arrays)

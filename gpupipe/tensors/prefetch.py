@@ -80,12 +80,8 @@ def move_batches(
 ) -> Iterator[Tensors]:
     """Yield the tensors of each job, moved by `mover`, in order.
 
-    Parameters
-    ----------
-    fill : callable
-        ``(job, buffers) -> the filled slices of the buffers``; runs in the thread.
-    depth : int
-        Number of mini-batches in flight.
+    `fill` is ``(job, buffers) -> the filled slices of the buffers`` and runs in the thread; `depth` is the number of
+    mini-batches in flight.
     """
     sent = prefetch(_send(fill, jobs, mover, depth), depth)
     try:

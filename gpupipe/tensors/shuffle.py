@@ -38,10 +38,7 @@ class RankBatches:
     contiguous range each. The last step may have fewer rows: it is then split as evenly as possible, and dropped if
     there is less than one row per rank. All ranks therefore take the same number of steps.
 
-    Attributes
-    ----------
-    drop_last : bool
-        Drop a last step with fewer than n rows.
+    With `drop_last`, a last step with fewer than n rows is dropped.
     """
 
     n_rows: int

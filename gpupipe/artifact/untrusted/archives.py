@@ -24,10 +24,7 @@ BROKEN = (OSError, EOFError, RuntimeError, zipfile.BadZipFile, zlib.error, NotIm
 def read_arrays(data: bytes) -> dict[str, np.ndarray[Any, Any]]:
     """Return the arrays of an uncompressed npz file, without unpickling anything.
 
-    Raises
-    ------
-    ValueError
-        If it is not such a file, or declares more bytes than it has.
+    Raise ValueError if it is not such a file, or declares more bytes than it has.
     """
     import numpy as np
 

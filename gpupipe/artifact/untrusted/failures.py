@@ -18,21 +18,9 @@ def refuse_failures(what: str, where: str, fix: str = EXPORT_AGAIN) -> Iterator[
     """Convert any exception raised in the block to an error of gpupipe.
 
     A corrupt or malicious file can fail anywhere in NumPy, scikit-learn, XGBoost, PyTorch or ONNX Runtime, with any of
-    their exception classes, so no list of classes would be complete.
-
-    Parameters
-    ----------
-    what : str
-        What is wrong, without the reason.
-    where, fix : str
-        See `GpupipeError`.
-
-    Raises
-    ------
-    ArtifactError
-        If the block raises an exception other than a GpupipeError or an out-of-memory error.
-    LimitError
-        If memory runs out.
+    their exception classes, so no list of classes would be complete. `what` is what is wrong, without the reason; for
+    `where` and `fix` see `GpupipeError`. Raise ArtifactError if the block raises an exception other than a GpupipeError
+    or an out-of-memory error; LimitError if memory runs out.
     """
     try:
         yield

@@ -17,11 +17,8 @@ _TEXTS = re.compile(rb'"(?:[^"\\]++|\\.)*+"?', re.DOTALL)  # possessive: one pas
 def parse_json(raw: bytes) -> Any:
     """Return the values of a JSON document.
 
-    Raises
-    ------
-    ValueError
-        If it is not UTF-8 or not JSON, is nested too deeply, or contains NaN, infinity, duplicate keys, unpaired
-        surrogates, or almost only brackets.
+    Raise ValueError if it is not UTF-8 or not JSON, is nested too deeply, or contains NaN, infinity, duplicate keys,
+    unpaired surrogates, or almost only brackets.
     """
     most = SLACK + len(raw) // BYTES_A_CONTAINER
     if _count_brackets(raw) > most and _count_brackets(_TEXTS.sub(b"", raw)) > most:

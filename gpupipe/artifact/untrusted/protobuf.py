@@ -10,10 +10,7 @@ VARINT, FIXED64, BYTES, FIXED32 = 0, 1, 2, 5
 def fields(data: memoryview) -> Iterator[tuple[int, memoryview | int]]:
     """Yield the number and value of each field: an integer for a varint, else the bytes.
 
-    Raises
-    ------
-    ValueError
-        If the message is malformed.
+    Raise ValueError if the message is malformed.
     """
     at = 0
     while at < len(data):
@@ -35,10 +32,7 @@ def fields(data: memoryview) -> Iterator[tuple[int, memoryview | int]]:
 def varints(data: memoryview) -> list[int]:
     """Return the integers of a packed field.
 
-    Raises
-    ------
-    ValueError
-        If the field ends within an integer.
+    Raise ValueError if the field ends within an integer.
     """
     found, at = [], 0
     while at < len(data):

@@ -60,10 +60,7 @@ class UbjsonReader:
     def document(self) -> Any:
         """Return the document.
 
-        Raises
-        ------
-        ValueError
-            If it is malformed, truncated, nested too deeply, or declares more bytes than it has.
+        Raise ValueError if it is malformed, truncated, nested too deeply, or declares more bytes than it has.
         """
         try:
             value = self._value(self._letter(), 0)

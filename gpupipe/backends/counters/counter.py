@@ -80,10 +80,7 @@ class HardwareSample:
 class GrowthRate:
     """Rate at which a total grows, per second, between two readings.
 
-    Parameters
-    ----------
-    clock : callable
-        Returns seconds.
+    `clock` returns seconds.
     """
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:

@@ -19,8 +19,6 @@ class HardwareSamples:
 
     Parameters
     ----------
-    period_seconds : float
-        Time between two samples.
     start_seconds : float
         Start of the first period, in seconds after the start of the run's timeline.
     most : int

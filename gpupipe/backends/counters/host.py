@@ -40,10 +40,7 @@ class ProcessUse(NamedTuple):
 class ProcessTree:
     """This process and its descendants: workers, readers of untrusted files, processes of a network's training.
 
-    Parameters
-    ----------
-    proc : Path
-        The folder of the process file system.
+    `proc` is the folder of the process file system.
     """
 
     def __init__(self, proc: Path = PROC) -> None:
@@ -149,10 +146,7 @@ def core_percent() -> float:
 def host_readers(proc: Path = PROC) -> list[CounterReader]:
     """Return the readers of the host.
 
-    Raises
-    ------
-    CounterUnavailable
-        If this system has no process file system.
+    Raise CounterUnavailable if this system has no process file system.
     """
     if not (proc / "self" / "stat").exists():
         raise CounterUnavailable(f"processor and memory are read from {proc}, which this system does not have")

@@ -21,8 +21,6 @@ class HardwareSampler:
 
     Parameters
     ----------
-    period_seconds : float
-        Time between two samples.
     clock : callable
         Returns the seconds since the start of the run's timeline.
     cpu_clock : callable
@@ -72,13 +70,7 @@ class HardwareSampler:
 
 
 class _ScheduledReader:
-    """Reader with its cost.
-
-    Attributes
-    ----------
-    last : float
-        Time of the last reading.
-    """
+    """Reader with its cost, and the time of its `last` reading."""
 
     def __init__(self, reader: CounterReader, cpu_clock: Callable[[], float]) -> None:
         self.reader, self._cpu_clock = reader, cpu_clock

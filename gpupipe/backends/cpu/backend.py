@@ -38,15 +38,7 @@ class _Thread(threading.local):
 
 
 class CpuBackend(Backend):
-    """Host backend.
-
-    Parameters
-    ----------
-    reason : str
-        The reason for the choice.
-    options : DeviceOptions
-        Only the limit of host memory is used.
-    """
+    """Host backend."""
 
     name: Literal["cpu", "gpu"] = "cpu"
 

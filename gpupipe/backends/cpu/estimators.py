@@ -48,10 +48,7 @@ INSTALL = {
 def create(name: str, params: Mapping[str, Any]) -> Any:
     """Return an unfitted estimator of scikit-learn or a boosting library.
 
-    Raises
-    ------
-    ConfigError
-        If the estimator is unknown, or its library is not installed.
+    Raise ConfigError if the estimator is unknown, or its library is not installed.
     """
     if name not in ESTIMATORS:
         hint = did_you_mean(name, ESTIMATORS) or f"one of {', '.join(ESTIMATORS)}"

@@ -24,11 +24,7 @@ def empty(shape: Sequence[int], dtype: Any, order: Literal["C", "F"] = "C") -> n
 def copy_of(array: np.ndarray, order: Literal["C", "F"] | None = None) -> np.ndarray:
     """Return a contiguous, aligned copy in native byte order.
 
-    Parameters
-    ----------
-    array : numpy.ndarray
-    order : {"C", "F"}, optional
-        Row-major or column-major; None: whichever is closer to `array`.
+    Without `order`, it is row-major or column-major, whichever is closer to `array`.
     """
     if order is None:
         steps = [abs(step) for step in array.strides]

@@ -32,13 +32,7 @@ if TYPE_CHECKING:
 
 
 class GpuBackend(DeviceBackend):
-    """GPU backend. Creating it sets up device memory for the whole process.
-
-    Parameters
-    ----------
-    reason : str
-        The reason for the choice.
-    """
+    """GPU backend. Creating it sets up device memory for the whole process."""
 
     name: Literal["cpu", "gpu"] = "gpu"
 

@@ -13,10 +13,7 @@ if TYPE_CHECKING:
 def require_kernels() -> None:
     """Check that the current GPU can run the kernels: as shipped, or compiled from newer sources.
 
-    Raises
-    ------
-    DeviceError
-        If it can run neither.
+    Raise DeviceError if it can run neither.
     """
     from gpupipe_kernels.device import binaries, functions
 
@@ -31,10 +28,7 @@ def require_kernels() -> None:
 def require_call_compiler(program: Program) -> None:
     """Check that the user kernels that a program calls can be compiled.
 
-    Raises
-    ------
-    DeviceError
-        If they cannot; the message contains their names.
+    Raise DeviceError if they cannot; the message contains their names.
     """
     from gpupipe_kernels.device.compiler import compiler_obstacle
     from gpupipe_kernels.device.functions import COMPILER

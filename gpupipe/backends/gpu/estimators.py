@@ -236,14 +236,8 @@ def refusal(
 ) -> EstimatorRefusal | None:
     """Return the reason that the device cannot train an estimator with these parameters, or None if it can.
 
-    Parameters
-    ----------
-    name : str
-        The class name of scikit-learn or XGBoost.
-    params : mapping
-        Keyword arguments under scikit-learn's names.
-    lacks : callable
-        Returns whether a library is missing: `gpupipe.backends.base.Backend.lacks`.
+    `name` is the class name of scikit-learn or XGBoost, and `params` are keyword arguments under scikit-learn's names.
+    `lacks` returns whether a library is missing: `gpupipe.backends.base.Backend.lacks`.
     """
     if name in NO_TWIN:
         return NO_TWIN[name]
@@ -263,12 +257,7 @@ def refusal(
 def create(name: str, params: Mapping[str, Any], lacks: Callable[[str], bool] = lacks_nothing) -> Any:
     """Return an unfitted estimator that computes on the device.
 
-    Raises
-    ------
-    DeviceError
-        If the device cannot train it with these parameters.
-    ConfigError
-        If the library is not installed.
+    Raise DeviceError if the device cannot train it with these parameters; ConfigError if the library is not installed.
     """
     refused = refusal(name, params, lacks)
     if refused is not None:

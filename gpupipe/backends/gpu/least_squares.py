@@ -31,15 +31,7 @@ class LeastSquares:
     fit equally well, those of minimum norm are returned, as in scikit-learn. Columns, centred and scaled to unit
     length, are treated as collinear below a relative difference of 1e-6.
 
-    Parameters
-    ----------
-    xp : module, optional
-        The array library; default CuPy.
-
-    Attributes
-    ----------
-    coef_ : array of float64, shape (d,)
-    intercept_ : float
+    `xp` is the array library, by default CuPy; `coef_` is float64, shape (d,).
     """
 
     def __init__(self, *, fit_intercept: bool = True, xp: ArrayNamespace | None = None) -> None:
@@ -49,17 +41,8 @@ class LeastSquares:
     def fit(self, X: Array, y: Array, sample_weight: Array | None = None) -> Self:
         """Fit to a matrix.
 
-        Parameters
-        ----------
-        X : array of float32 or float64, shape (n, d)
-            Neither written to nor copied as a whole.
-        y : array of float64, shape (n,)
-        sample_weight : array of float64, shape (n,), optional
-
-        Raises
-        ------
-        ValueError
-            If a value of `X` is missing or infinite.
+        `X` is float32 or float64, shape (n, d), and is neither written to nor copied as a whole; `y` and
+        `sample_weight` are float64, shape (n,). Raise ValueError if a value of `X` is missing or infinite.
         """
         xp = self._arrays()
         mean = xp.zeros(X.shape[1])

@@ -210,10 +210,7 @@ class CupyMemory(DeviceMemory):
 def set_up(options: DeviceOptions) -> DeviceMemory:
     """Set the device's allocator for this process: RMM where it is installed, else CuPy on the driver's pool.
 
-    Raises
-    ------
-    DeviceError
-        If an option needs a package that is not installed.
+    Raise DeviceError if an option needs a package that is not installed.
     """
     missing = missing_packages(RAPIDS)
     wanted = [("rmm", f"gpu.allocator: {options.allocator}")] * (options.allocator != "async")

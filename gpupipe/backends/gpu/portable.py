@@ -12,20 +12,9 @@ ToHost = Callable[[Any], Any]
 def to_scikit_learn(name: str, estimator: Any, to_host: ToHost) -> Any:
     """Return a scikit-learn estimator that predicts on the host as `estimator` does on the device.
 
-    Parameters
-    ----------
-    name : str
-        The scikit-learn class name that `estimator` replaces.
-    estimator : object
-        The fitted cuML estimator.
-    to_host : callable
-        Converts a device array, a NumPy array or a number to NumPy.
-
-    Returns
-    -------
-    object
-        A fitted scikit-learn estimator; linear models have ``coef_`` and ``intercept_`` only, which the artifact
-        stores.
+    `name` is the scikit-learn class that `estimator`, a fitted cuML estimator, replaces. `to_host` converts a device
+    array, a NumPy array or a number to NumPy. Linear models have ``coef_`` and ``intercept_`` only, which the artifact
+    stores.
     """
     if hasattr(estimator, "coef_"):
         return SimpleNamespace(coef_=to_host(estimator.coef_), intercept_=to_host(estimator.intercept_))

@@ -40,10 +40,7 @@ PER_WORD = 4
 class Draws:
     """Random numbers for rows `start` to ``start + n_rows - 1`` of the table for a seed.
 
-    Parameters
-    ----------
-    population : Population
-        Determines the array library of all results.
+    `population` determines the array library of all results.
     """
 
     def __init__(self, population: Population, seed: int, start: int, n_rows: int) -> None:
@@ -71,12 +68,8 @@ class Draws:
     def number(self, stream: str, curve: str = "") -> Array:
         """Return random numbers with the distribution of a curve: float64.
 
-        Parameters
-        ----------
-        stream : str
-            Name of the random stream; two curves of one stream are functions of the same random number.
-        curve : str
-            Name of the curve; default: the name of the stream.
+        Two curves of one random `stream` are functions of the same random number. `curve` is the name of the curve, by
+        default that of the stream.
         """
         begin, rise = self.population.curve(curve or stream)
         words = self.words(stream)
@@ -103,12 +96,7 @@ MOST_IDS = (2**31 - 1) // ID_BYTES  # an Arrow string array has 32-bit byte offs
 class CustomerBlock:
     """Values of consecutive customers, before missing values are applied; each is computed on first access.
 
-    Parameters
-    ----------
-    seed : int
-        0 to 2**64 - 1.
-    start, n_rows : int
-        First customer and number of customers.
+    `seed` is 0 to 2**64 - 1; `start` is the first customer.
     """
 
     def __init__(self, population: Population, seed: int, start: int, n_rows: int) -> None:

@@ -33,10 +33,7 @@ Ints = npt.NDArray[np.int64]
 class EventBlock(CustomerBlock):
     """`BLOCK_ROWS` customers on the host, whose events are drawn together from NumPy's distributions.
 
-    Parameters
-    ----------
-    index : int
-        Number of the block; its first row is ``index * BLOCK_ROWS``.
+    `index` is the number of the block; its first row is ``index * BLOCK_ROWS``.
     """
 
     def __init__(self, population: Population, seed: int, index: int) -> None:
@@ -78,12 +75,8 @@ def _amounts(block: EventBlock, customer: Ints, types: npt.NDArray[np.int32]) ->
 def event_columns(block: EventBlock) -> tuple[Ints, dict[str, pa.Array]]:
     """Return the events of a block, ordered by customer and time.
 
-    Returns
-    -------
-    customer : int64 array of shape (events,), ascending
-        Index of the customer in the block, 0 to ``BLOCK_ROWS - 1``.
-    columns : dict
-        The columns of `SCHEMA` except the first.
+    The array, ascending int64, is the index of the customer in the block, 0 to ``BLOCK_ROWS - 1``; the mapping has the
+    columns of `SCHEMA` except the first.
     """
     since = np.maximum(block.signup, SNAPSHOT - WINDOW_DAYS * DAY_SECONDS)
     seconds = (SNAPSHOT - since).astype(np.float64)

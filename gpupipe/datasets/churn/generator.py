@@ -35,28 +35,9 @@ def customers(rows: int, seed: int = 7, columns: Sequence[str] | None = None, st
     25 columns: customerID; six numbers, four of them with nulls and two strongly skewed; fifteen categoricals of 2 to 6
     levels, some of them rare; City (2,000 levels, Zipf-like); signup_ts; and Churn, ``"Yes"`` for about 30 %.
 
-    Parameters
-    ----------
-    rows : int
-        Number of customers, 0 to 2**31 - 1.
-    seed : int
-        Random seed, 0 to 2**64 - 1.
-    columns : sequence of str, optional
-        Columns in the order of the result; default: all.
-    start : int
-        The first customer.
-
-    Returns
-    -------
-    pyarrow.Table
-        Categorical columns are dictionaries (int32 indices, string values), with the same levels in every batch.
-
-    Raises
-    ------
-    SchemaError
-        If a column does not exist.
-    ConfigError
-        If `rows`, `seed` or `start` is out of range.
+    `rows` is 0 to 2**31 - 1, `seed` is 0 to 2**64 - 1, and `columns` are in the order of the result, by default all.
+    Categorical columns are dictionaries (int32 indices, string values), with the same levels in every batch. Raise
+    SchemaError if a column does not exist; ConfigError if `rows`, `seed` or `start` is out of range.
     """
     schema = _schema(columns, SCHEMA)
     _require_in_range(rows, seed, start)
@@ -83,20 +64,11 @@ def events(rows: int, seed: int = 7, columns: Sequence[str] | None = None, start
     """Return the events of ``customers(rows, seed, start=start)`` in the year before the snapshot.
 
     Columns: customerID (a dictionary of these customers' ids), event_ts, event_type (six levels, two of them rare) and
-    amount (money for payments, gigabytes for usage, else null; some are missing). Ordered by customer, then by time.
-    A customer has about nine events; a few customers have hundreds. The events of churners become rarer with time.
+    amount (money for payments, gigabytes for usage, else null; some are missing). Ordered by customer, then by time. A
+    customer has about nine events; a few customers have hundreds. The events of churners become rarer with time.
 
-    Parameters
-    ----------
-    rows : int
-        Number of customers, at most `MOST_IDS`; there are about nine times as many events.
-    seed, columns, start
-        As for `customers`.
-
-    Raises
-    ------
-    SchemaError, ConfigError
-        As `customers`.
+    `rows` is the number of customers, at most `MOST_IDS`; there are about nine times as many events. Other arguments
+    are as for `customers`. Raise SchemaError or ConfigError as `customers` does.
     """
     names = _schema(columns, EVENT_SCHEMA).names
     _require_in_range(rows, seed, start, MOST_IDS)
@@ -107,10 +79,7 @@ def events(rows: int, seed: int = 7, columns: Sequence[str] | None = None, start
 def write(path: str | Path, rows: int, seed: int = 7) -> None:
     """Write `customers` to a Parquet or CSV file with plain strings, in batches and constant memory.
 
-    Raises
-    ------
-    ConfigError
-        If `path` does not end in ``.parquet`` or ``.csv``.
+    Raise ConfigError if `path` does not end in ``.parquet`` or ``.csv``.
     """
     path = Path(path)
     if path.suffix not in (".parquet", ".csv"):

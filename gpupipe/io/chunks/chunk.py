@@ -67,8 +67,6 @@ class ChunkFacts:
     ----------
     columns : ChunkColumns
         Types with which the columns were read.
-    schema : pyarrow.Schema
-        Schema of the rows.
     empty : frozenset of str
         Columns with only nulls.
     unusable : tuple of str

@@ -42,15 +42,11 @@ class ChunkStream:
     ----------
     source : TableSource
         Without steps that need all rows.
-    names : sequence of str
-        The columns to read.
 
     Attributes
     ----------
     notes : Notes
         Repairs and drops, complete after the last chunk.
-    partitions : HivePartitions
-        Partition columns of the files.
     n_bytes : int
         Approximate size of all rows in memory, known from the first chunk on.
     """
@@ -63,12 +59,7 @@ class ChunkStream:
     def __iter__(self) -> Iterator[pa.Table]:
         """Yield the rows of each chunk, in order.
 
-        Raises
-        ------
-        DataError
-            If a file is unreadable, or there are no rows.
-        SchemaError
-            If a file lacks a column.
+        Raise DataError if a file is unreadable, or there are no rows; SchemaError if a file lacks a column.
         """
         n_rows, files = 0, self.splittable()
         self.n_bytes = sum(file.n_bytes for file in files)

@@ -33,19 +33,8 @@ def agree_on_columns(
 ) -> ChunkColumns:
     """Return the types with which all chunks of a file can be read.
 
-    Parameters
-    ----------
-    chunks : sequence of ChunkFacts
-        Facts about the chunks that have rows.
-    texts : container of str
-        Columns declared as text.
-    as_text : sequence of str
-        Columns that are text because they are text in another file.
-
-    Raises
-    ------
-    NoAgreement
-        If the chunks do not determine the types of the whole file.
+    `chunks` are those that have rows. `texts` are declared as text; `as_text` are text because they are text in another
+    file. Raise NoAgreement if the chunks do not determine the types of the whole file.
     """
     if len(chunks) == 1 and not as_text:
         return chunks[0].columns

@@ -66,12 +66,7 @@ class ParquetStream:
     def tables(self) -> Iterator[pa.Table]:
         """Yield the rows of each non-empty chunk, in the form of `gpupipe.io.source_reader.read_arrow`.
 
-        Raises
-        ------
-        DataError
-            If a file is corrupt, or there are no rows.
-        SchemaError
-            If a column is missing or unusable.
+        Raise DataError if a file is corrupt, or there are no rows; SchemaError if a column is missing or unusable.
         """
         wanted, n_rows, schema = ColumnFilter(self.source), 0, None
         self.notes, partitions = Notes(), HivePartitions.of(self.files, self.source)
@@ -102,21 +97,9 @@ def open_parquet_stream(
 ) -> ParquetStream | None:
     """Return a stream of the source's chunks; None if the source fits in memory or must be read as a whole.
 
-    Parameters
-    ----------
-    tables : mapping of str to JoinedTable
-        Other tables of the configuration; a join needs all rows.
-    available : int
-        Available memory in bytes. Half of it may be used for all rows in Arrow memory and the encoded table.
-    on_device : bool
-        True for device memory, where text is stored as strings: all rows may use a third of `available`.
-    files : sequence of SourceFile, optional
-        The files of the source, if already listed.
-
-    Raises
-    ------
-    DataError, SchemaError
-        As when reading the source.
+    A join to one of the `tables` needs all rows. All rows in Arrow memory and the encoded table may use half of the
+    `available` bytes; `on_device`, where text is stored as strings, all rows may use a third. `files` are the files of
+    the source, if already listed. Raise DataError or SchemaError as when reading the source.
     """
     if not source.has_files or source.prepare or any(table.is_joined for table in tables.values()):
         return None

@@ -48,10 +48,7 @@ class RowScan:
 class RowRanges:
     """Byte ranges of a file that contain whole rows.
 
-    Attributes
-    ----------
-    lines_are_rows : bool
-        True if no line ends inside quotes, so that each line is a row.
+    `lines_are_rows` is true if no line ends inside quotes, so that each line is a row.
     """
 
     spans: list[ByteRange]

@@ -80,12 +80,7 @@ class SplittableFile:
 def find_splittable_files(source: TableSource, files: Sequence[SourceFile] | None = None) -> list[SplittableFile]:
     """Return the files of a source as splittable files; `files` are its files, if already listed.
 
-    A corrupt file raises no error here, but when it is read.
-
-    Raises
-    ------
-    DataError, ConfigError
-        If a file is missing.
+    A corrupt file raises no error here, but when it is read. Raise DataError or ConfigError if a file is missing.
     """
     files = input_files(source) if files is None else files
     try_files(source, files)

@@ -23,10 +23,7 @@ Columns = dict[str, DeviceNumbers | DeviceDictionary]
 def generate_columns(source: TableSource, wanted: ColumnFilter, backend: DeviceBackend) -> Columns:
     """Return the generated columns of a source, for `gpupipe.table.device.encode.encode_frame`.
 
-    Raises
-    ------
-    DataError
-        If there are no rows, because no customer has an event.
+    Raise DataError if there are no rows, because no customer has an event.
     """
     if source.generate == "churn":
         return _customers(source, wanted.pick(SCHEMA.names), backend)

@@ -65,11 +65,8 @@ def key_columns(
 class RawColumns(UserDict[str, Any]):
     """Mapping of columns of a frame; text columns are decoded by the rules of their reader on first access.
 
-    Parameters
-    ----------
-    columns : mapping of str to (Series, DeviceNumbers, TextCodes or DeviceDictionary)
-    names : sequence of str
-        Columns to include; missing columns are ignored.
+    `columns` are Series, DeviceNumbers, TextCodes or DeviceDictionary; `names` are those to include, and missing ones
+    are ignored.
     """
 
     def __init__(

@@ -41,13 +41,8 @@ def plain_numbers(series: Any, backend: DeviceBackend) -> tuple[Array, bool]:
 def merge_numbers(plain: Array, codes: Array, others: pa.Array, backend: DeviceBackend) -> DeviceNumbers:
     """Return the column of plain numbers and other values; the last of `others` belongs to no row.
 
-    Parameters
-    ----------
-    plain : array of float64, shape (rows,)
-    codes : array of int, shape (rows,)
-        Index of a row in `others`; -1 for a plain number.
-    others : pyarrow.Array
-        Numbers or booleans.
+    `plain` is float64, and `others` are numbers or booleans. `codes` has the index of each row in `others`; -1 for a
+    plain number.
     """
     xp = backend.xp
     name = storage(others.type)

@@ -32,10 +32,7 @@ FORMATS_ON_DEVICE = ("csv", "parquet", "orc")
 class UnsupportedOnDevice(Exception):
     """Raised if a source must be read on the host; the pipeline catches it and calls `Backend.fall_back`.
 
-    Attributes
-    ----------
-    what, where, fix : str
-        Arguments of `Backend.fall_back`.
+    `what`, `where` and `fix` are arguments of `Backend.fall_back`.
     """
 
     def __init__(self, what: str, where: str, fix: str) -> None:
@@ -68,13 +65,8 @@ def require_plain(
 ) -> None:
     """Raise UnsupportedOnDevice if a source, or a table joined to it, must be read on the host.
 
-    Settings and file footers are checked. Obstacles in the rows of CSV files are found during reading.
-    Files need a reader, the library cuDF; generated tables do not.
-
-    Raises
-    ------
-    DataError
-        If a file cannot be read.
+    Settings and file footers are checked. Obstacles in the rows of CSV files are found during reading. Files need a
+    reader, the library cuDF; generated tables do not. Raise DataError if a file cannot be read.
     """
     for table in [source, *joined_tables(tables).values()]:
         _require_plain_settings(table)

@@ -32,8 +32,6 @@ class FrameStream:
 
     Attributes
     ----------
-    stream : ParquetStream
-        The source and its chunks.
     notes : Notes
         Dropped columns, complete after all chunks have been read; encoding adds further notes.
     """
@@ -50,12 +48,7 @@ class FrameStream:
     def columns(self) -> Iterator[Columns]:
         """Yield the columns of each non-empty chunk, in the form of `read_frame`.
 
-        Raises
-        ------
-        DataError
-            If a file cannot be read, or there are no rows.
-        SchemaError
-            If a column is missing.
+        Raise DataError if a file cannot be read, or there are no rows; SchemaError if a column is missing.
         """
         source, wanted, n_rows = self.stream.source, ColumnFilter(self.stream.source), 0
         for file in self.stream.files:

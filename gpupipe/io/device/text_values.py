@@ -39,12 +39,7 @@ def text_rules(notes: Notes, strip: bool) -> TextRules:
 class CsvTexts:
     """Typing of strings as Arrow's CSV reader would type a file that contains them.
 
-    Parameters
-    ----------
-    file : SourceFile
-        File of the strings, for messages.
-    as_text : sequence of str
-        Columns that are always text, in addition to those declared categorical or text.
+    `as_text` are columns that are always text, in addition to those declared categorical or text.
     """
 
     def __init__(
@@ -61,10 +56,7 @@ class CsvTexts:
     def read(self, name: str, texts: pa.StringArray) -> pa.Array:
         """Return the values that a file with these strings would have, in order.
 
-        Raises
-        ------
-        DataError
-            If the strings are not UTF-8.
+        Raise DataError if the strings are not UTF-8.
         """
         return self._read(name, texts, self.notes)
 

@@ -24,19 +24,9 @@ IN_ORDER = {"datafusion.execution.target_partitions": "1"}  # files one after th
 def open_delta(source: TableSource, also: frozenset[str]) -> Iterator[OpenTable]:
     """Yield the needed columns of one version of a Delta table, without rows that the row filter excludes anyway.
 
-    Partitions that it excludes are not read.
-
-    Parameters
-    ----------
-    also : frozenset of str
-        Columns that are needed although ``columns:`` and ``drop:`` exclude them.
-
-    Raises
-    ------
-    ConfigError
-        If deltalake is not installed.
-    DataError
-        If the table or its version does not exist, or cannot be read.
+    Partitions that it excludes are not read. `also` are columns that are needed although ``columns:`` and ``drop:``
+    exclude them. Raise ConfigError if deltalake is not installed; DataError if the table or its version does not exist,
+    or cannot be read.
     """
     deltalake = load_library("deltalake", "deltalake", "delta")
     label = f"Delta table {mask(source.label)}"

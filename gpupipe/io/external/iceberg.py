@@ -26,17 +26,8 @@ EXPRESSIONS = {
 def open_iceberg(source: TableSource, also: frozenset[str]) -> Iterator[OpenTable]:
     """Yield the needed columns of one snapshot of an Iceberg table, without rows that the row filter excludes anyway.
 
-    Parameters
-    ----------
-    also : frozenset of str
-        Columns that are needed although ``columns:`` and ``drop:`` exclude them.
-
-    Raises
-    ------
-    ConfigError
-        If PyIceberg is not installed.
-    DataError
-        If the catalog, the table or the snapshot does not exist, or cannot be read.
+    `also` are columns that are needed although ``columns:`` and ``drop:`` exclude them. Raise ConfigError if PyIceberg
+    is not installed; DataError if the catalog, the table or the snapshot does not exist, or cannot be read.
     """
     catalogs = load_library("pyiceberg.catalog", "pyiceberg", "iceberg")
     arrow = load_library("pyiceberg.io.pyarrow", "pyiceberg", "iceberg")

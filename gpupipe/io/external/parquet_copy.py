@@ -28,14 +28,8 @@ def copy_table(table: OpenTable, with_nested: bool) -> SourceFile:
     """Copy a table to a temporary Parquet file and return the file, which exists as long as the result.
 
     Row groups depend on the rows only, not on the batches of the driver, so that equal rows are equal files. Without a
-    pin of the table, the copy is identified by the hash of its bytes.
-
-    Raises
-    ------
-    DataError
-        If two columns have the same name, no column can be used, or the table cannot be read.
-    LimitError
-        If the disk is full.
+    pin of the table, the copy is identified by the hash of its bytes. Raise DataError if two columns have the same
+    name, no column can be used, or the table cannot be read; LimitError if the disk is full.
     """
     if twice := duplicates(table.schema.names):
         what = f"duplicate column names: {enumerate_names(twice, quoted=True)}"

@@ -32,12 +32,7 @@ Reader = Iterator[pa.RecordBatchReader]
 def open_query(source: TableSource) -> Iterator[OpenTable]:
     """Run the query of a source and yield its result; the connection is closed on exit.
 
-    Raises
-    ------
-    ConfigError
-        If the driver is not installed.
-    DataError
-        If the database cannot be reached, or refuses the query.
+    Raise ConfigError if the driver is not installed; DataError if the database cannot be reached, or refuses the query.
     """
     assert source.sql is not None
     assert source.uri is not None

@@ -15,12 +15,8 @@ from gpupipe.io.settings import TableSource
 def copy_external(source: TableSource, also: Iterable[str] = ()) -> SourceFile:
     """Copy an external table to a temporary Parquet file, which exists as long as the result or a copy of it.
 
-    Parameters
-    ----------
-    source : TableSource
-        A source with ``sql``, ``delta`` or ``iceberg``.
-    also : iterable of str
-        Columns that are needed although ``columns:`` and ``drop:`` exclude them, such as the keys of a join.
+    The source has ``sql``, ``delta`` or ``iceberg``. `also` are columns that are needed although ``columns:`` and
+    ``drop:`` exclude them, such as the keys of a join.
 
     Raises
     ------

@@ -23,12 +23,8 @@ FEATHER_1_MARK = b"FEA1"
 def read(file: SourceFile, wanted: ColumnFilter, source: TableSource, notes: Notes) -> pa.Table:
     """Return the selected columns of an Arrow file, stream or Feather file.
 
-    Raises
-    ------
-    DataError
-        If the file is corrupt or truncated, or has no usable column.
-    SchemaError
-        If a column requested by name is nested.
+    Raise DataError if the file is corrupt or truncated, or has no usable column; SchemaError if a column requested by
+    name is nested.
     """
     with open_file(file) as stream:
         if is_feather_1(stream):

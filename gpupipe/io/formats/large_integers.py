@@ -15,12 +15,8 @@ from gpupipe.table.exact_values import LARGE_INTEGERS
 def with_large_integers(table: pa.Table, parse: Callable[[str, pa.DataType], pa.Table]) -> pa.Table:
     """Return a parsed table with the exact types of columns that contain integers only, some of them outside int64.
 
-    Parameters
-    ----------
-    table : pyarrow.Table
-        With the types that the parser inferred.
-    parse : callable
-        Returns a column, by name, parsed with a type; raises DataError if a value does not have it.
+    `table` has the types that the parser inferred. `parse` returns a column, by name, parsed with a type, and raises
+    DataError if a value does not have it.
     """
     for position, (name, column) in enumerate(zip(table.column_names, table.columns, strict=True)):
         if not (pa.types.is_float64(column.type) and _may_be_large_integers(column)):

@@ -20,12 +20,8 @@ def read(
 ) -> pa.Table:
     """Return the selected columns of an ORC file, or of some of its stripes; nested columns are never decoded.
 
-    Raises
-    ------
-    DataError
-        If the file is corrupt or truncated, or has no usable column.
-    SchemaError
-        If a column requested by name is nested.
+    Raise DataError if the file is corrupt or truncated, or has no usable column; SchemaError if a column requested by
+    name is nested.
     """
     with open_file(file) as stream:
         reader = orc.ORCFile(stream)

@@ -31,8 +31,6 @@ class RowGroups:
 
     Attributes
     ----------
-    schema : pyarrow.Schema
-        Schema of the selected columns.
     decoded : list of int
         Approximate size of each row group in Arrow memory, in bytes.
     encoded : int
@@ -48,10 +46,7 @@ class RowGroups:
 def read_groups_of(file: SourceFile, source: TableSource, written_out: bool = False) -> RowGroups:
     """Return the row groups of `file` from its footer; reads values only to probe columns of bytes or text.
 
-    Parameters
-    ----------
-    written_out : bool
-        Estimate text as strings per row, as in device frames, instead of dictionary codes.
+    With `written_out`, text is estimated as strings per row, as in device frames, instead of dictionary codes.
 
     Raises
     ------

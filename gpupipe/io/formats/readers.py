@@ -22,10 +22,7 @@ from gpupipe.io.settings import TableSource
 class PluginReader:
     """Reader of a plug-in, called like those of gpupipe's formats.
 
-    Parameters
-    ----------
-    function : callable
-        ``(stream) -> pyarrow.Table``, of an open binary file.
+    `function` is ``(stream) -> pyarrow.Table``, of an open binary file.
     """
 
     def __init__(self, plugin: InstalledPlugin, function: Callable[[BinaryIO], Any]) -> None:
@@ -34,12 +31,8 @@ class PluginReader:
     def __call__(self, file: SourceFile, wanted: ColumnFilter, source: TableSource, notes: Notes) -> pa.Table:
         """Return the selected columns of a file.
 
-        Raises
-        ------
-        DataError
-            If the reader fails, or the table has no usable column.
-        ConfigError
-            If the reader returns anything but a table.
+        Raise DataError if the reader fails, or the table has no usable column; ConfigError if the reader returns
+        anything but a table.
         """
         with open_file(file) as stream:
             table = self._function(BufferedReader(stream))
@@ -52,10 +45,7 @@ class PluginReader:
 def load_reader(format_name: str) -> Any:
     """Return the reader of a format: ``read(file, wanted, source, notes) -> pyarrow.Table``.
 
-    Raises
-    ------
-    ConfigError
-        If it is that of a plug-in, which cannot be loaded.
+    Raise ConfigError if it is that of a plug-in, which cannot be loaded.
     """
     if format_name in FORMATS:
         return import_module(FORMATS[format_name].module).read

@@ -20,7 +20,6 @@ class FileFormat:
     ----------
     module : str
         Module with ``read(file, wanted, source, notes) -> pyarrow.Table``.
-    suffixes : tuple of str
     compressed : bool
         True if files with a second suffix such as ``.gz`` or ``.zst`` are decompressed.
     """
@@ -89,10 +88,7 @@ def has_reader(format_name: str) -> bool:
 def require_format(path: str, stated: str) -> str:
     """Return the format `stated`, or that of the suffix if `stated` is ``auto``.
 
-    Raises
-    ------
-    DataError
-        If it is ``auto`` and the suffix is not known.
+    Raise DataError if it is ``auto`` and the suffix is not known.
     """
     found = format_of(path) if stated == "auto" else stated
     if found is None:

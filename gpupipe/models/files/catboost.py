@@ -116,10 +116,8 @@ DTYPES = {
 def read_trees(data: bytes, expected: Description) -> CatBoostTrees:
     """Return the trees in the content of a file.
 
-    Raises
-    ------
-    ValueError
-        If the file is malformed, an index is out of range, or the columns or outputs do not match `expected`.
+    Raise ValueError if the file is malformed, an index is out of range, or the columns or outputs do not match
+    `expected`.
     """
     arrays = read_arrays(data)
     if set(arrays) | {"leaf_weight"} != set(DTYPES):

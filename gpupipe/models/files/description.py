@@ -15,10 +15,7 @@ MOST_TARGETS = 1_000
 class Description:
     """The description written by `gpupipe.models.FittedModel.save`; attributes as in that class.
 
-    Attributes
-    ----------
-    n_models : int
-        Number of models in the model directory, which share the memory that its files can justify.
+    `n_models` is the number of models in the model directory, which share the memory that its files can justify.
     """
 
     task: Task
@@ -32,10 +29,7 @@ class Description:
     def of(cls, values: Mapping[str, Any]) -> Description:
         """Return the description from JSON values.
 
-        Raises
-        ------
-        ValueError
-            If a value is missing or invalid.
+        Raise ValueError if a value is missing or invalid.
         """
         if not isinstance(values, Mapping):
             raise ValueError("the description of the estimator is not an object")
@@ -54,10 +48,7 @@ class Description:
     def check_columns(self, n_columns: object) -> None:
         """Verify that an estimator takes one column per feature, if the features are named.
 
-        Raises
-        ------
-        ValueError
-            If it does not.
+        Raise ValueError if it does not.
         """
         if type(n_columns) is not int or n_columns < 1 or (self.feature_names and n_columns != len(self.feature_names)):
             raise ValueError(f"expected {len(self.feature_names)} columns; it takes {n_columns!r:.40}")
@@ -65,14 +56,8 @@ class Description:
     def check_outputs(self, n_outputs: int) -> None:
         """Verify that an estimator has one output per class (or one for two classes), or one for regression.
 
-        With several targets, it has those of all.
-
-        The number of quantiles is compared with that of the goal: see `gpupipe.pipeline.model.part_checks`.
-
-        Raises
-        ------
-        ValueError
-            If it does not.
+        With several targets, it has those of all. The number of quantiles is compared with that of the goal: see
+        `gpupipe.pipeline.model.part_checks`. Raise ValueError if the number of outputs is wrong.
         """
         if self.task == "quantile":
             return

@@ -25,19 +25,9 @@ def read_ensemble(
 ) -> FittedEnsemble:
     """Return the ensemble that `FittedEnsemble.save` wrote.
 
-    Parameters
-    ----------
-    description : dict
-        The result of `FittedEnsemble.save`.
-    expected : Description
-        The checked part of it.
-    load_model : callable
-        Loads one model, which is not an ensemble, from its files, its values in `description` and its description.
-
-    Raises
-    ------
-    ArtifactError
-        If a value of the description is invalid, or a model cannot be read.
+    `description` is what `FittedEnsemble.save` returned, and `expected` its checked part. `load_model` loads one model,
+    which is not an ensemble, from its files, its values in `description` and its description. Raise ArtifactError if a
+    value of the description is invalid, or a model cannot be read.
     """
     try:
         listed = _check_members(description.get("members"), expected)

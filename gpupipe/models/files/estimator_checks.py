@@ -34,17 +34,9 @@ Check = Callable[[Any], None]
 
 
 def check_estimators(estimator: Any) -> None:
-    """Verify an estimator and every estimator inside it.
+    """Verify a fitted scikit-learn estimator and every estimator inside it.
 
-    Parameters
-    ----------
-    estimator : object
-        A fitted scikit-learn estimator.
-
-    Raises
-    ------
-    ValueError
-        If an estimator has state that is unsafe for the compiled code of scikit-learn.
+    Raise ValueError if an estimator has state that is unsafe for the compiled code of scikit-learn.
     """
     for found in _estimators(estimator):
         fitted, check = CHECKS.get(type(found).__name__, ("", None))
@@ -56,12 +48,7 @@ def prepare_estimators(estimator: Any) -> None:
     """Prepare an estimator from a file to predict on this machine: threads, verbosity and neighbor trees.
 
     Neighbor trees are rebuilt from their rows, as scikit-learn built them in fitting, so that no position in the file
-    is followed.
-
-    Parameters
-    ----------
-    estimator : object
-        An estimator that has passed `check_estimators`; modified in place.
+    is followed. `estimator` has passed `check_estimators`; it is modified in place.
     """
     n_cores = os.cpu_count() or 1
     for found in _estimators(estimator):
@@ -79,10 +66,7 @@ def prepare_estimators(estimator: Any) -> None:
 def _estimators(root: Any) -> Iterator[Any]:
     """Yield every object inside `root` that has parameters, each once.
 
-    Raises
-    ------
-    ValueError
-        If a decision tree or a bin mapper is outside an estimator that checks its rows.
+    Raise ValueError if a decision tree or a bin mapper is outside an estimator that checks its rows.
     """
     waiting, seen = [root], set()
     while waiting:
@@ -117,10 +101,7 @@ def _items(value: Any) -> Iterator[tuple[str, Any]]:
 def width_of(estimator: Any) -> int:
     """Return the number of columns of an estimator; it raises an error for rows of another width.
 
-    Raises
-    ------
-    ValueError
-        If the number is missing, in which case scikit-learn would accept rows of any width.
+    Raise ValueError if the number is missing, in which case scikit-learn would accept rows of any width.
     """
     width = getattr(estimator, "n_features_in_", None)
     if type(width) is not int or width < 1:

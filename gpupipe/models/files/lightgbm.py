@@ -75,19 +75,9 @@ class LightGBMTrees:
 def read_trees(data: bytes, expected: Description, *, with_cover: bool = False) -> LightGBMTrees:
     """Return the trees in the content of a text model.
 
-    Parameters
-    ----------
-    data : bytes
-        The text, as written by ``Booster.model_to_string``.
-    expected : Description
-        Description of the estimator in the model directory.
-    with_cover : bool
-        Whether the number of training rows in each node is read as well, which no prediction needs.
-
-    Raises
-    ------
-    ValueError
-        If a field is missing or has an impossible value, or the columns or outputs do not match `expected`.
+    `data` is the text that ``Booster.model_to_string`` returned. With `with_cover`, the number of training rows in each
+    node, which no prediction needs, is read as well. Raise ValueError if a field is missing or has an impossible value,
+    or the columns or outputs do not match `expected`.
     """
     try:
         text = data.decode()

@@ -34,17 +34,10 @@ KINDS: tuple[
 
 
 def load_fitted(files: ModelFiles, description: dict[str, Any]) -> FittedModel:
-    """Return the model that `FittedModel.save` wrote.
+    """Return the model that `FittedModel.save` wrote to `files`, and of which it returned the `description`.
 
     Only the library of that model is imported, or those of an ensemble's members: scikit-learn, XGBoost, PyTorch, or
     ONNX Runtime. The trees of LightGBM and CatBoost need none.
-
-    Parameters
-    ----------
-    files : ModelFiles
-        The files of a model directory, such as an `gpupipe.artifact.ArtifactReader`.
-    description : dict
-        The result of `FittedModel.save`.
 
     Raises
     ------
@@ -116,20 +109,8 @@ def _load_single(files: ModelFiles, description: dict[str, Any], expected: Descr
 def predict_loaded(model: FittedModel, X: Array, where: str) -> Prediction:
     """Return the predictions of a loaded model, checked: a valid file can still contain inconsistent numbers.
 
-    Parameters
-    ----------
-    model : FittedModel
-        From `load_fitted`.
-    X : array of float32, shape (n, d)
-    where : str
-        The model directory, for messages.
-
-    Raises
-    ------
-    ArtifactError
-        If the estimator raises any error, or does not return one prediction of its task per row.
-    LimitError
-        If memory is short.
+    `X` is float32, shape (n, d); `where` is the model directory, for messages. Raise ArtifactError if the estimator
+    raises any error, or does not return one prediction of its task per row; LimitError if memory is short.
     """
     fix = "run `gpupipe verify` to compare its predictions with those recorded in training"
     with refuse_failures("the estimator failed on valid rows", where, fix):

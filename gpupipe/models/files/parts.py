@@ -21,10 +21,7 @@ def read_quantiles(
 ) -> FittedQuantiles:
     """Return the model that `FittedQuantiles.save` wrote; arguments as in `gpupipe.models.files.ensemble`.
 
-    Raises
-    ------
-    ArtifactError
-        If a value of the description is invalid, or a model cannot be read.
+    Raise ArtifactError if a value of the description is invalid, or a model cannot be read.
     """
     models = description.get("models")
     n_models = len(models) if isinstance(models, list) and expected.task == "quantile" else 0

@@ -43,10 +43,7 @@ OURS = frozenset((_CLASSIFIERS + " " + _REGRESSORS).split()) | {"KMeans", "PCA"}
 def check_estimator(estimator: Any, expected: Description) -> None:
     """Verify that an object from a file is an estimator that matches the model, and prepare it to predict.
 
-    Raises
-    ------
-    ValueError
-        If its class, columns or classes do not match, or a part has unsafe state.
+    Raise ValueError if its class, columns or classes do not match, or a part has unsafe state.
     """
     name = type(estimator).__name__
     if expected.task not in KINDS.get(name, ()):

@@ -40,10 +40,7 @@ MERSENNE_WORDS = 624  # length of the state of MT19937
 def write_skops(estimator: Any, path: Path, compressed: bool = True) -> None:
     """Write a fitted estimator; for a forest, compression takes most of the time.
 
-    Raises
-    ------
-    ArtifactError
-        If it has a type or state that the reader would refuse.
+    Raise ArtifactError if it has a type or state that the reader would refuse.
     """
     import skops.io
 
@@ -63,18 +60,8 @@ def write_skops(estimator: Any, path: Path, compressed: bool = True) -> None:
 def read_skops(data: bytes, where: str) -> Any:
     """Return the estimator in the content of a file.
 
-    Neighbor trees are not read: `gpupipe.models.files.estimator_checks` rebuilds them from their rows.
-
-    Parameters
-    ----------
-    data : bytes
-    where : str
-        Path of the file, for messages.
-
-    Raises
-    ------
-    ArtifactError
-        If the file is malformed, or names a type that is not allowed.
+    Neighbor trees are not read: `gpupipe.models.files.estimator_checks` rebuilds them from their rows. Raise
+    ArtifactError if the file is malformed, or names a type that is not allowed.
     """
     try:
         with ZipFile(io.BytesIO(data)) as archive:

@@ -15,16 +15,9 @@ if TYPE_CHECKING:
 def check_nodes(left: Array, right: Array, column: Array, is_leaf: Array, n_columns: int) -> None:
     """Verify that a tree with root node 0 stays within its nodes and columns, and has no cycle.
 
-    Parameters
-    ----------
-    left, right, column : array of int, shape (n_nodes,)
-        Children of each node, and the column that it compares; ignored for leaves.
-    is_leaf : array of bool, shape (n_nodes,)
-
-    Raises
-    ------
-    ValueError
-        If a child or a column is out of range, or a node has two parents.
+    All arrays have shape (n_nodes,). `left` and `right` are the children of each node, and `column` is the column that
+    it compares; they are ignored for leaves. Raise ValueError if a child or a column is out of range, or a node has two
+    parents.
     """
     import numpy as np
 

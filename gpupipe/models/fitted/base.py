@@ -89,10 +89,7 @@ class FittedModel(ABC):
     def row_estimator(self, engine: HostEngine) -> RowEstimator:
         """Return the fastest estimator of single rows whose predictions are those of `predict`; see `RowEstimator`.
 
-        Parameters
-        ----------
-        engine : "numpy" or "numba"
-            What runs the project's own kernels; compiled ones need Numba.
+        `engine` runs the project's own kernels; compiled ones need Numba.
         """
         if (portable := self.portable()) is not self:
             return portable.row_estimator(engine)
@@ -111,13 +108,9 @@ class FittedModel(ABC):
     def explainer(self, background: Callable[[], HostArray]) -> Explainer:
         """Return what explains the margins of rows on the host by the columns of the matrix.
 
-        By default, the outputs are explained by predictions of rows mixed with the background rows.
-
-        Parameters
-        ----------
-        background : callable
-            Returns rows of the matrix, float32, shape (n, d), that stand for the training rows. It is called only if
-            the parameters of the model do not have what is needed.
+        By default, the outputs are explained by predictions of rows mixed with the background rows. `background`
+        returns rows of the matrix, float32, shape (n, d), that stand for the training rows. It is called only if the
+        parameters of the model do not have what is needed.
         """
         if (portable := self.portable()) is not self:
             return portable.explainer(background)
@@ -137,10 +130,7 @@ class FittedModel(ABC):
     def unstable_rows(self, X: Array) -> Array:
         """Return a mask of the rows whose predictions may differ between machines by rounding: bool, shape (n,).
 
-        Parameters
-        ----------
-        X : array of float32, shape (n, d)
-            Rows on the host, without missing values.
+        `X` is on the host, float32, shape (n, d), without missing values.
         """
         import numpy as np
 
@@ -156,10 +146,7 @@ class FittedModel(ABC):
     def of_columns(self, columns: Sequence[int]) -> FittedModel:
         """Return the model for the matrix of `columns` only.
 
-        Raises
-        ------
-        ValueError
-            If the model needs the other columns, or has no column names.
+        Raise ValueError if the model needs the other columns, or has no column names.
         """
         if tuple(columns) != self.columns_read():
             raise ValueError(f"{type(self).__name__} needs all {len(self.feature_names)} columns")
@@ -178,18 +165,11 @@ class FittedModel(ABC):
         """
 
     def column_weights(self, X: Array) -> Array | None:
-        """Return the weight of each column in the model, from its parameters; None if it has no such measure.
+        """Return the weight of each column in the model, float64, shape (d,); None if it has no such measure.
 
-        Parameters
-        ----------
-        X : array of float32, shape (n, d)
-            Rows on the host, for the spread of each column.
-
-        Returns
-        -------
-        array of float64, shape (d,), optional
-            Zero or positive, comparable within this model only. Linear models: the absolute coefficient times the
-            standard deviation of the column. Others: `importances`.
+        Weights are computed from the parameters, zero or positive, and comparable within this model only. Linear
+        models: the absolute coefficient times the standard deviation of the column in `X`, rows on the host. Others:
+        `importances`.
         """
         import numpy as np
 
@@ -305,12 +285,8 @@ def in_order(quantiles: Array, xp: ArrayNamespace | None = None) -> Array:
 def class_probability(score: Array, xp: ArrayNamespace | None = None) -> Array:
     """Return the probability of each class, shape (n, k), without overflow for large scores.
 
-    Parameters
-    ----------
-    score : array of float64, shape (n, k) or (n, 1)
-        One logit per class; for two classes, the logit of the second is enough.
-    xp : namespace, optional
-        Array namespace of `score`; None: ``numpy``.
+    `score` is float64, shape (n, k) or (n, 1): one logit per class; for two classes, the logit of the second is enough.
+    `xp` is its array namespace; None: ``numpy``.
     """
     import numpy as np
 

@@ -69,10 +69,7 @@ class FittedCatBoost(FittedModel):
     def read(data: bytes, expected: Description, where: str) -> CatBoostPredictor:
         """Return the model in the content of a file.
 
-        Raises
-        ------
-        ValueError
-            If the file is malformed, or its trees do not match the model.
+        Raise ValueError if the file is malformed, or its trees do not match the model.
         """
         from gpupipe.models.files.catboost import read_trees
 

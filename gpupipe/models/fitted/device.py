@@ -35,8 +35,6 @@ class DeviceModel(FittedModel):
 
     Attributes
     ----------
-    backend : Backend
-        Backend of the device.
     name : str
         Class name of the scikit-learn or XGBoost estimator that it corresponds to.
     kind : type of FittedModel
@@ -181,12 +179,7 @@ class DeviceXGBoost(DeviceModel):
 class HostModel(FittedModel):
     """A model that fell back to the host; its estimator is a `FittedModel` on the host.
 
-    Attributes
-    ----------
-    backend : Backend
-        Backend of the device, where the matrices are.
-    refusal : EstimatorRefusal
-        Reason for the fallback.
+    `backend` is that of the device, where the matrices are; `refusal` is the reason for the fallback.
     """
 
     backend: Backend | None = None

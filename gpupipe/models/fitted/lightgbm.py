@@ -24,15 +24,7 @@ if TYPE_CHECKING:
 
 
 class LightGBMText:
-    """A text model of LightGBM, and the function that walks its trees.
-
-    Parameters
-    ----------
-    data : bytes
-        The text.
-    trees : LightGBMTrees
-        The trees in it.
-    """
+    """A text model of LightGBM, and the function that walks its trees."""
 
     def __init__(self, data: bytes, trees: LightGBMTrees) -> None:
         self.data, self.trees = data, trees
@@ -69,10 +61,7 @@ class FittedLightGBM(FittedModel):
     def read(data: bytes, expected: Description, where: str) -> LightGBMText:
         """Return the model in the content of a file.
 
-        Raises
-        ------
-        ValueError
-            If the trees are invalid, or do not match the model.
+        Raise ValueError if the trees are invalid, or do not match the model.
         """
         from gpupipe.models.files.lightgbm import read_trees
 

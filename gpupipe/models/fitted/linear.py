@@ -54,10 +54,7 @@ class FittedLinear(FittedModel):
     def read(data: bytes, expected: Description, where: str) -> Coefficients:
         """Return the coefficients in the content of a file.
 
-        Raises
-        ------
-        ValueError
-            If the file is malformed, or its coefficients do not match the model.
+        Raise ValueError if the file is malformed, or its coefficients do not match the model.
         """
         import numpy as np
 

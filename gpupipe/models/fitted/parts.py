@@ -30,11 +30,7 @@ class FittedParts(FittedModel):
     """A model that consists of several models over the same matrix. Its `estimator` is a tuple of `FittedModel`.
 
     `save` writes the files of each model under their own names with a prefix, such as ``quantile-2-estimator.ubj``.
-
-    Attributes
-    ----------
-    backend : Backend, optional
-        Backend of the device where the predictions are; None on the host.
+    `backend` is that of the device where the predictions are; None on the host.
     """
 
     prefix: ClassVar[str]

@@ -58,10 +58,7 @@ class PluginEstimator:
     ) -> PluginEstimator:
         """Return a trained estimator; `X` is the matrix that it was trained on.
 
-        Raises
-        ------
-        ConfigError
-            If its state is not a mapping of names to arrays without Python objects.
+        Raise ConfigError if its state is not a mapping of names to arrays without Python objects.
         """
         import numpy as np
 
@@ -141,15 +138,7 @@ def read_plugin(data: bytes, described: Any, expected: Description, where: str) 
     """Return the estimator in the content of a file.
 
     The installed package may have another version than the one that trained the model, if it reproduces the recorded
-    outputs.
-
-    Parameters
-    ----------
-    data : bytes
-    described : object
-        The entry ``plugin`` of the description of the model.
-    where : str
-        Path of the file, for messages.
+    outputs. `described` is the entry ``plugin`` of the description of the model.
 
     Raises
     ------

@@ -88,19 +88,8 @@ class Prediction:
     def check(self, n_rows: int, n_classes: int, n_outputs: int = 0) -> None:
         """Verify the arrays, since an estimator from an untrusted file may return anything.
 
-        Parameters
-        ----------
-        n_rows : int
-            Number of predicted rows.
-        n_classes : int
-            Number of classes of the target; 0 without classes.
-        n_outputs : int
-            Number of predicted quantiles, or of columns of several targets; 0 for other tasks.
-
-        Raises
-        ------
-        ValueError
-            If an array is missing, or has the wrong shape or dtype.
+        `n_classes` is 0 without classes. `n_outputs` is the number of predicted quantiles, or of columns of several
+        targets; 0 for other tasks. Raise ValueError if an array is missing, or has the wrong shape or dtype.
         """
         tasks: dict[Task, dict[str, tuple[tuple[int, ...], str]]] = {
             "binary": {"probability": ((n_rows,), "f")},

@@ -37,10 +37,7 @@ def predict_in_blocks(predict: Callable[[Array], Array], X: Array, n_threads: in
 class BlockPredictor:
     """A prediction of rows in NumPy for small tables and compiled for large ones, with the same digits.
 
-    Parameters
-    ----------
-    make : callable
-        Returns the function from rows, float32, shape (n, d), to float64, shape (n, n_outputs), for an engine.
+    `make` returns the function from rows, float32, shape (n, d), to float64, shape (n, n_outputs), for an engine.
     """
 
     def __init__(self, make: Callable[[HostEngine], Callable[[Array], Array]], n_trees: int) -> None:

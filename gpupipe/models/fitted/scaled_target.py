@@ -23,10 +23,7 @@ if TYPE_CHECKING:
 class FittedScaledTarget(FittedParts):
     """A trained model whose predictions are converted, in float64, to the units of the target; see `FittedParts`.
 
-    Attributes
-    ----------
-    units : tuple of (float, float)
-        Offset and unit of each target: a prediction is ``offset + unit * value``.
+    `units` are the offset and unit of each target: a prediction is ``offset + unit * value``.
     """
 
     library = "scaled target"

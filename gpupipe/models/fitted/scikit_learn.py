@@ -47,12 +47,8 @@ class FittedSklearn(FittedModel):
     def read(data: bytes, expected: Description, where: str) -> Any:
         """Return the estimator in the content of a file.
 
-        Raises
-        ------
-        ArtifactError
-            If the file is malformed, or names a type that is not allowed.
-        ValueError
-            If the estimator does not match the model, or has unsafe state.
+        Raise ArtifactError if the file is malformed, or names a type that is not allowed; ValueError if the estimator
+        does not match the model, or has unsafe state.
         """
         estimator = read_skops(data, where)
         check_estimator(estimator, expected)

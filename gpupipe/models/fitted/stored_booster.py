@@ -30,8 +30,6 @@ class StoredBooster:
     ----------
     data : bytes
         What XGBoost reads: the checked fields of a file, as UBJ.
-    where : str
-        The file, for messages.
     n_trees : int
         Number of trees; 0 if only XGBoost itself has the digits of the model.
     document : mapping, optional

@@ -43,10 +43,7 @@ class FittedXGBoost(FittedModel):
     def read(data: bytes, expected: Description, where: str) -> Any:
         """Return the `StoredBooster` in the content of a file; only checked fields reach XGBoost.
 
-        Raises
-        ------
-        ValueError
-            If the trees are invalid, or do not match the model.
+        Raise ValueError if the trees are invalid, or do not match the model.
         """
         document = read_model(data, expected)
         from gpupipe.models.files.xgboost.trees import is_exact

@@ -18,7 +18,6 @@ class Architecture:
 
     Attributes
     ----------
-    kind : {"mlp", "resnet", "ft_transformer"}
     n_numbers : int
         Number of numeric columns; they come first.
     cardinalities : tuple of int
@@ -35,9 +34,6 @@ class Architecture:
         Width of each layer; for a transformer it is `embedding_size`.
     hidden : int
         Width inside a block.
-    heads : int
-        Number of attention heads of the transformer.
-    dropout, hidden_dropout, attention_dropout : float
     """
 
     kind: Kind

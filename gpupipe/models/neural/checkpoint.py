@@ -24,8 +24,6 @@ class Checkpoint:
     ----------
     path : Path
         The file; its name is a hash of everything the training depends on, so other data never finds it.
-    resume : bool
-        Whether the training resumes from an existing file.
 
     Attributes
     ----------
@@ -56,10 +54,7 @@ class Checkpoint:
     def save(self, state: Mapping[str, Any]) -> None:
         """Replace the saved state atomically: a power cut leaves the old state or the new one.
 
-        Raises
-        ------
-        LimitError
-            If the disk is full, or the folder is not writable.
+        Raise LimitError if the disk is full, or the folder is not writable.
         """
         body = io.BytesIO()
         torch.save(dict(state), body)

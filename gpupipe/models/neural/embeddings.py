@@ -21,12 +21,7 @@ class NumberEmbedding(nn.Module):
     outliers therefore do not matter, and a network learns steps as easily as slopes (Gorishniy, Rubachev, Babenko, "On
     Embeddings for Numerical Features in Tabular Deep Learning", NeurIPS 2022, section 3.1).
 
-    Parameters
-    ----------
-    n_bins : int
-        Number of bins of each column; a column with fewer bins has unused ones.
-    size : int
-        Length of the vectors.
+    A column with fewer than `n_bins` bins has unused ones; vectors have length `size`.
 
     Attributes
     ----------
@@ -61,15 +56,7 @@ class NumberEmbedding(nn.Module):
 
 
 class CategoryEmbedding(nn.Module):
-    """Embedding of categories: a vector for each id of each column, all in one table.
-
-    Parameters
-    ----------
-    cardinalities : sequence of int
-        Number of ids of each column.
-    size : int
-        Length of the vectors.
-    """
+    """Embedding of categories: a vector of length `size` for each id of each column, all in one table."""
 
     offsets: Tensor
 
@@ -86,10 +73,7 @@ class CategoryEmbedding(nn.Module):
     def fill_unseen(self, counts: Sequence[Tensor]) -> None:
         """Set the vectors of ids without training rows to the mean vector of their column, weighted by rows.
 
-        Parameters
-        ----------
-        counts : sequence of int tensors, shape (cardinality,)
-            For each column, the number of training rows with each id.
+        `counts` has, for each column, the number of training rows with each id: an int tensor, shape (cardinality,).
         """
         start = 0
         for n_ids, count in zip(self.cardinalities, counts, strict=True):
@@ -104,15 +88,10 @@ class CategoryEmbedding(nn.Module):
 
 
 def bin_edges(column: Tensor, n_bins: int) -> Tensor:
-    """Return at least two and at most ``n_bins + 1`` ascending edges, float32: quantiles of the column.
+    """Return at least two and at most ``n_bins + 1`` ascending edges, float32: quantiles of a column without NaN.
 
     A frequent value, such as a zero amount, can be several quantiles. It becomes one edge, and the other edges are
     quantiles of the remaining rows: otherwise a thin tail would be a single bin.
-
-    Parameters
-    ----------
-    column : Tensor of float32, shape (n,)
-        Values without NaN.
     """
     rows = column[:: max(1, len(column) // MOST_ROWS)].clamp(-MOST, MOST).sort().values
     edges, counts = _quantiles(rows, n_bins + 1).unique(return_counts=True)

@@ -21,12 +21,7 @@ from gpupipe.models.neural.embeddings import CategoryEmbedding, NumberEmbedding
 class Network(nn.Module):
     """Embeddings, a body and a linear head; ``forward(numbers, ids)`` returns one row of scores per row.
 
-    Attributes
-    ----------
-    numbers : NumberEmbedding, optional
-        None without numeric columns.
-    categories : CategoryEmbedding, optional
-        None without categorical columns.
+    `numbers` is None without numeric columns, `categories` without categorical columns.
     """
 
     def __init__(self, architecture: Architecture) -> None:

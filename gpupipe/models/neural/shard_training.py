@@ -122,12 +122,8 @@ def train_shard(
     """Train on one shard in the process group that `join` opens on the device of the rows; return the network.
 
     Every rank that has a shard calls `safe_point` after each epoch except the last; it stops the training by raising.
-    Only rank 0 reports to `show_progress`. Ranks without a shard (`serve_trainings`) receive the only shard.
-
-    Raises
-    ------
-    ConfigError
-        If there are more ranks than rows, the network cannot be compiled, or as raised by `Trainer.run`.
+    Only rank 0 reports to `show_progress`. Ranks without a shard (`serve_trainings`) receive the only shard. Raise
+    ConfigError if there are more ranks than rows, the network cannot be compiled, or as raised by `Trainer.run`.
     """
     device = shard.training.features.device
     with _preserve_torch_state(device, n_threads), join(device) as processes:

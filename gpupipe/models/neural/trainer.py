@@ -43,8 +43,6 @@ class Progress:
 
     Attributes
     ----------
-    epochs : list of Epoch
-        Completed epochs.
     best : int
         Index of the best epoch; -1 before the first.
     weights : dict of str to Tensor
@@ -89,8 +87,6 @@ class Trainer:
         further batches are skipped.
     mean_weight : float
         Mean weight of the training rows of all processes.
-    processes : Communicator
-        The processes that train together.
     """
 
     def __init__(
@@ -125,20 +121,10 @@ class Trainer:
     ) -> Progress:
         """Train to the end, from `checkpoint` if it has a state, and load the best weights into the network.
 
-        Parameters
-        ----------
-        checkpoint : Checkpoint, optional
-            Checkpoint on rank 0, which broadcasts its content.
-        safe_point : callable
-            Called after each epoch except the last; stops the training by raising. After `DeadlineReached`, a single
-            process keeps the best epoch so far.
-        show_progress : callable
-            Displays the epochs; see `gpupipe.models.progress`.
-
-        Raises
-        ------
-        ConfigError
-            If the loss is NaN in every epoch.
+        Rank 0 has the checkpoint, and broadcasts its content. `safe_point` is called after each epoch except the last,
+        and stops the training by raising; after `DeadlineReached`, a single process keeps the best epoch so far.
+        `show_progress` displays the epochs; see `gpupipe.models.progress`. Raise ConfigError if the loss is NaN in
+        every epoch.
         """
         state = self.processes.broadcast(None if checkpoint is None else checkpoint.load())
         if state is not None:
@@ -348,12 +334,8 @@ def row_losses(task: Task, score: Tensor, target: Tensor, quantiles: Tensor | No
 def several_losses(targets: Sequence[TargetSpec], score: Tensor, target: Tensor) -> Tensor:
     """Return the mean over several targets of the loss of each row, float32, shape (n,).
 
-    Parameters
-    ----------
-    score : Tensor of float32, shape (n, n_outputs)
-        The outputs of each target, in order.
-    target : Tensor of float32, shape (n, n_targets)
-        Class codes, or standardized values.
+    `score` has the outputs of each target, in order; `target`, float32, shape (n, n_targets), has class codes or
+    standardized values.
     """
     losses, scores = torch.zeros_like(score[:, 0]), score.split([each.width for each in targets], dim=1)
     for each, own, column in zip(targets, scores, target.T, strict=True):

@@ -68,12 +68,7 @@ def make_training_problem(
 ) -> TrainingProblem:
     """Return the training problem of `model`; arguments as in `gpupipe.models.neural.fit.fit_network`.
 
-    Raises
-    ------
-    DataError
-        If there are too few rows.
-    ConfigError
-        If the ids are not the last columns.
+    Raise DataError if there are too few rows; ConfigError if the ids are not the last columns.
     """
     weighty = np.arange(len(y)) if weights is None else np.flatnonzero(weights)  # rows of weight 0 have no effect
     if len(weighty) < LEAST_ROWS:

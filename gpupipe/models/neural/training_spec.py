@@ -43,10 +43,7 @@ def make_training_spec(
 ) -> TrainingSpec:
     """Return the settings to train `model` on `n_rows` rows with `n_processes` processes, each on such a `device`.
 
-    Raises
-    ------
-    ConfigError
-        If there are more processes than rows.
+    Raise ConfigError if there are more processes than rows.
     """
     if n_processes > n_rows:
         raise ConfigError(f"{n_processes} processes exceed the {n_rows} training rows", fix="use fewer processes")

@@ -39,12 +39,8 @@ class OutputScale(NamedTuple):
 def rescale_outputs(raw: bytes, scale: OutputScale) -> bytearray:
     """Return a Booster that was trained on scaled targets as one that predicts in their own units.
 
-    Leaves and base scores are multiplied by the scale; the gains of splits stay those of scaled targets.
-
-    Parameters
-    ----------
-    raw : bytes
-        The Booster as UBJ.
+    Leaves and base scores are multiplied by the scale; the gains of splits stay those of scaled targets. `raw` is the
+    Booster as UBJ.
     """
     import numpy as np
 

@@ -18,10 +18,6 @@ class BoostingRounds(TrainingCallback):  # type: ignore[misc]
 
     Parameters
     ----------
-    n_rounds : int
-        Maximum number of rounds.
-    may_end_early : bool
-        Whether early stopping is on.
     safe_point : callable
         Called after each round; see `BoosterProgress`.
     send : callable, optional

@@ -78,21 +78,9 @@ def regular_chunks(
 ) -> Iterator[CsvChunk]:
     """Check the rows after the header and yield them in chunks.
 
-    Parameters
-    ----------
-    file : SourceFile
-        A local, uncompressed file.
-    quote : str, optional
-    backend : DeviceBackend
-        Backend that checks the bytes.
-    may_skip : bool
-        Skip rows with a wrong number of fields.
-
-    Raises
-    ------
-    UnsupportedOnDevice
-        If a row has a wrong number of fields and may not be skipped, a quote is not at the edge of a field, or a line
-        ends in a lone carriage return.
+    `file` is local and uncompressed. With `may_skip`, rows with a wrong number of fields are skipped. Raise
+    UnsupportedOnDevice if a row has a wrong number of fields and may not be skipped, a quote is not at the edge of a
+    field, or a line ends in a lone carriage return.
     """
     if header.n_lines > 1:
         raise UnsupportedOnDevice("the header has several lines", "source.path", "write the header in one line")

@@ -112,10 +112,7 @@ class CsvDialect:
 def read_dialect(stream: Any, file: SourceFile, settings: CsvSettings) -> CsvDialect:
     """Return the dialect of a CSV stream; detects the delimiter if `settings` has none.
 
-    Raises
-    ------
-    EncodingError
-        If the text is not in the encoding of the settings.
+    Raise EncodingError if the text is not in the encoding of the settings.
     """
     text, is_all = _first_text(stream, file, settings.encoding)
     stated = SEPARATOR.match(text) if not settings.skip_rows and settings.names is None else None
@@ -135,10 +132,7 @@ def read_dialect(stream: Any, file: SourceFile, settings: CsvSettings) -> CsvDia
 def detect_dialect(file: SourceFile, settings: CsvSettings) -> CsvDialect:
     """Return the dialect of a file; also detects the encoding and whitespace delimiters if they are not set.
 
-    Raises
-    ------
-    EncodingError
-        If the configured encoding is wrong, or no encoding fits.
+    Raise EncodingError if the configured encoding is wrong, or no encoding fits.
     """
     found, is_stated = settings, "encoding" in settings.model_fields_set
     with open_file(file, unpack=True) as stream:

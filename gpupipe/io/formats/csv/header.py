@@ -23,7 +23,6 @@ class CsvHeader:
 
     Attributes
     ----------
-    names : list of str
     delimiter : str
         In the form of ``csv.delimiter``.
     n_lines : int
@@ -48,13 +47,9 @@ def read_header(
 ) -> CsvHeader | None:
     """Return the header of a CSV stream, or None if no rows follow.
 
-    `is_mentioned` returns whether the source names a column; see `name_columns`.
-
-    Raises
-    ------
-    DataError
-        If the encoding is wrong, a column name occurs twice, the number of fields differs from that of ``csv.names``,
-        or a quote is never closed.
+    `is_mentioned` returns whether the source names a column; see `name_columns`. Raise DataError if the encoding is
+    wrong, a column name occurs twice, the number of fields differs from that of ``csv.names``, or a quote is never
+    closed.
     """
     dialect = read_dialect(stream, file, settings)
     if not dialect.rows:

@@ -12,12 +12,7 @@ from gpupipe.io.file_streams import AdaptedStream
 
 
 class StreamWithLastLine(AdaptedStream):
-    """A stream with one line appended.
-
-    Parameters
-    ----------
-    stream : pyarrow.NativeFile
-        UTF-8 text.
+    """A stream of UTF-8 text with one line appended.
 
     Attributes
     ----------

@@ -29,8 +29,6 @@ class RewrittenRows(AdaptedStream):
     ----------
     stream : pyarrow.NativeFile
         UTF-8 text that starts with a row; a byte order mark is dropped.
-    quote : str, optional
-        Quote character.
     delimiter : str
         In the form of ``csv.delimiter``.
     comment : str, optional

@@ -45,12 +45,7 @@ def clean_text_columns(
 def choose_numbers(held: Mapping[str, Collection[pa.DataType]], stay_texts: Container[str]) -> dict[str, pa.DataType]:
     """Return the columns to convert, each with the first of `KINDS` that fits all its values.
 
-    Parameters
-    ----------
-    held : mapping of str to collection of DataType
-        Types by column, as returned by `clean_text_columns`.
-    stay_texts : container of str
-        Columns that are always text.
+    `held` has the types by column, as returned by `clean_text_columns`; columns of `stay_texts` are always text.
     """
     chosen = {}
     for name, kinds in held.items():

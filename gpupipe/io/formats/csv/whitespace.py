@@ -31,12 +31,7 @@ def parser_delimiter(delimiter: str) -> str:
 def insert_tabs(rows: bytes, quote: str | None) -> bytes:
     r"""Return whole rows of text with one tab between fields.
 
-    Parameters
-    ----------
-    rows : bytes
-        UTF-8 text of complete rows.
-    quote : str, optional
-        Quote character. It opens a quoted field only at the start of a field.
+    `rows` is UTF-8 text of complete rows; `quote` opens a quoted field only at the start of a field.
 
     Examples
     --------

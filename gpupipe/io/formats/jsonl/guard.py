@@ -24,13 +24,7 @@ IS_MARK[[QUOTE, NEWLINE, OPEN, CLOSE, OPEN & ~0x20, CLOSE & ~0x20]] = True
 
 
 class GuardedStream(AdaptedStream):
-    """Stream of JSON lines that is checked while it is read.
-
-    Parameters
-    ----------
-    file : SourceFile
-        File of the stream, for the error.
-    """
+    """Stream of JSON lines that is checked while it is read."""
 
     def __init__(self, stream: Any, file: SourceFile) -> None:
         self._stream, self._file = stream, file
@@ -41,12 +35,8 @@ class GuardedStream(AdaptedStream):
     def read(self, n_bytes: int) -> Any:
         """Return the next bytes, without a copy.
 
-        Raises
-        ------
-        DataError
-            If the bytes must not be parsed.
-        UnicodeDecodeError
-            If the bytes are not UTF-8, which the parser would accept.
+        Raise DataError if the bytes must not be parsed; UnicodeDecodeError if the bytes are not UTF-8, which the parser
+        would accept.
         """
         found = self._stream.read_buffer(n_bytes)
         self._decoder.decode(found, not len(found))

@@ -40,19 +40,9 @@ def read(
 ) -> pa.Table | None:
     """Return the selected columns of a JSON lines file, or None if it has no rows or only empty objects.
 
-    Parameters
-    ----------
-    file, wanted, source, notes
-    span, kinds
-        As for `read_lines`.
-
-    Raises
-    ------
-    DataError
-        If a line is not a JSON object, the text is not UTF-8, or all rows of a span are empty objects, which a table
-        without columns cannot count.
-    SchemaError
-        If a column has values of several types, or a column requested by name is nested.
+    `span` and `kinds` are as for `read_lines`. Raise DataError if a line is not a JSON object, the text is not UTF-8,
+    or all rows of a span are empty objects, which a table without columns cannot count; SchemaError if a column has
+    values of several types, or a column requested by name is nested.
     """
     table = read_lines(file, span, kinds)
     if times := [name for name in declared_texts(source) | names_of_ticks(source) if is_time_column(table, name)]:
@@ -70,14 +60,8 @@ def read_lines(
 ) -> pa.Table:
     """Return the lines with the types of Arrow's parser; a table without columns if there are no lines.
 
-    Parameters
-    ----------
-    span : (int, int), optional
-        Byte range to parse, which must contain whole lines.
-    kinds : mapping of str to DataType, optional
-        Read only these columns, with these types.
-    texts : sequence of str
-        Columns of strings that are read as such, even if all of them are ISO 8601 times; each is in some line.
+    `span` is a byte range that contains whole lines. With `kinds`, only these columns are read, with these types.
+    `texts` are columns of strings that are read as such, even if all of them are ISO 8601 times; each is in some line.
 
     Raises
     ------

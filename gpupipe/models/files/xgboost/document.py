@@ -50,22 +50,9 @@ _NUMBERS = re.compile(r"\[?([-+.0-9eE]+(?:,[-+.0-9eE]+)*)\]?")
 def rewrite_model(data: bytes, expected: Description) -> bytearray:
     """Return the model in `data` as XGBoost's binary JSON with checked fields only.
 
-    Parameters
-    ----------
-    data : bytes
-        A UBJ file, as written by XGBoost's ``save_raw``.
-    expected : Description
-        Description of the estimator in the model directory.
-
-    Returns
-    -------
-    bytearray
-        Input of ``xgboost.Booster(model_file=...)``. Its predictions equal those of `data`, bit for bit.
-
-    Raises
-    ------
-    ValueError
-        If a field is missing, unknown or has an impossible value, or the columns or outputs do not match `expected`.
+    `data` is a UBJ file, as written by XGBoost's ``save_raw``. The result is input of
+    ``xgboost.Booster(model_file=...)``; its predictions equal those of `data`, bit for bit. Raise ValueError if a field
+    is missing, unknown or has an impossible value, or the columns or outputs do not match `expected`.
     """
     return render(read_model(data, expected))
 

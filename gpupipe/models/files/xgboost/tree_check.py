@@ -52,10 +52,7 @@ class CategoryMemory:
 def read_tree(values: Any, position: int, shape: TreeShape, memory: CategoryMemory) -> dict[str, Any]:
     """Return a tree of a document, whose nodes, splits, leaves and categories have been checked.
 
-    Raises
-    ------
-    ValueError
-        If something is missing, unknown, or outside of its range.
+    Raise ValueError if something is missing, unknown, or outside of its range.
     """
     n_columns, width = shape.n_columns, shape.n_targets
     arrays = TREE_ARRAYS | ({LEAF_VECTORS: ">f4"} if width > 1 else {})

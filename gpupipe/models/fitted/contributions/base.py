@@ -65,12 +65,7 @@ class Explainer(ABC):
 
         The sum over the last axis is the contribution of a column, and ``[:, :, i, j]`` is half of the interaction of
         columns i and j; see Lundberg et al., "From local explanations to global understanding with explainable AI for
-        trees", Nature Machine Intelligence 2 (2020) 56.
-
-        Raises
-        ------
-        ConfigError
-            If the model does not consist of trees.
+        trees", Nature Machine Intelligence 2 (2020) 56. Raise ConfigError if the model does not consist of trees.
         """
         raise ConfigError("interactions are computed for models that consist of trees", fix="leave interactions out")
 

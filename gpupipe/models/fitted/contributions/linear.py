@@ -86,11 +86,8 @@ def naive_bayes_contributions(
 def calibrated_coefficients(estimator: Any) -> tuple[HostArray, HostArray]:
     """Return the coefficients, (1, d), and the intercept, (1,), of the log-odds of a linear classifier of two classes.
 
-    Parameters
-    ----------
-    estimator : sklearn.calibration.CalibratedClassifierCV
-        Of ``LinearSVC``, with ``method="sigmoid"`` and ``ensemble=False``: the probability of the second class is the
-        logistic function of a linear function of the margin.
+    `estimator` is a ``CalibratedClassifierCV`` of ``LinearSVC``, with ``method="sigmoid"`` and ``ensemble=False``: the
+    probability of the second class is the logistic function of a linear function of the margin.
     """
     import numpy as np
 
@@ -130,11 +127,7 @@ class LinearExplainer(Explainer):
 class NaiveBayesExplainer(Explainer):
     """Closed form of the contributions to the log-odds of Gaussian naive Bayes; see `naive_bayes_contributions`.
 
-    Parameters
-    ----------
-    background : array of float32, shape (n_background, d)
-    n_margins : int
-        As in `LinearExplainer`.
+    `background` is float32, shape (n_background, d); `n_margins` is as in `LinearExplainer`.
     """
 
     method: Method = "exact linear"

@@ -136,16 +136,9 @@ class Mixtures:
     def scores(self, rows: HostArray, origin: HostArray, n_sets: int, is_own: IsOwn) -> HostArray:
         """Return the predictions of each row mixed with each background row in `origin`, for `n_sets` sets of players.
 
-        Parameters
-        ----------
-        rows : array of float32, shape (n, d)
-        origin : array of int, shape (n_origins,)
-        is_own : callable
-            Returns which columns come from the row, bool, shape (m, d), of m positions in `origin` and m sets.
-
-        Returns
-        -------
-        array of float64, shape (n, n_origins, n_sets, n_margins)
+        `rows` are float32, shape (n, d), and `origin` is int, shape (n_origins,). `is_own` returns which columns come
+        from the row, bool, shape (m, d), of m positions in `origin` and m sets. The result is float64, shape (n,
+        n_origins, n_sets, n_margins).
         """
         import numpy as np
 

@@ -43,12 +43,7 @@ class PartsExplainer(Explainer):
 
 
 class ScaledExplainer(Explainer):
-    """Margins of a model in other units: ``offset + unit * margin``.
-
-    Parameters
-    ----------
-    offset, unit : array of float64, shape (n_margins,)
-    """
+    """Margins of a model in other units: ``offset + unit * margin``, with float64 arrays of shape (n_margins,)."""
 
     def __init__(self, model: Explainer, offset: HostArray, unit: HostArray) -> None:
         self._model, self._offset, self._unit = model, offset, unit
@@ -72,14 +67,8 @@ class EnsembleExplainer(Explainer):
     """Weighted sum of the contributions of the members of an ensemble.
 
     An ensemble averages probabilities, or values. Contributions to log-odds or to the log of a value are therefore
-    first converted by `to_outputs`, and the margins are the outputs of the ensemble.
-
-    Parameters
-    ----------
-    ensemble : FittedEnsemble
-        On the host.
-    background : callable
-        As in `FittedModel.explainer`.
+    first converted by `to_outputs`, and the margins are the outputs of the ensemble. The ensemble is on the host;
+    `background` is as in `FittedModel.explainer`.
     """
 
     method: Method = "weighted sum"

@@ -30,12 +30,7 @@ if TYPE_CHECKING:
 class PlacedModel:
     """One of several models that are predicted together.
 
-    Attributes
-    ----------
-    position : int
-        Its position among all models.
-    columns : tuple of int
-        Columns of the common matrix that it reads, in their order.
+    `columns` are those of the common matrix that it reads, in their order.
     """
 
     position: int

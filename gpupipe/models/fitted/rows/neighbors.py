@@ -27,12 +27,8 @@ Search = Callable[["Array"], tuple["Array", "Array"]]
 def neighbor_means(neighbors: Any) -> Callable[[Array], Array] | None:
     """Return the function from rows to the mean target, shape (n, 1), or the shares of the classes, of the neighbors.
 
-    None if scikit-learn has to predict.
-
-    Parameters
-    ----------
-    neighbors : sklearn.neighbors.KNeighborsClassifier or KNeighborsRegressor
-        Fitted on one target.
+    None if scikit-learn has to predict. `neighbors` is a ``KNeighborsClassifier`` or ``KNeighborsRegressor``, fitted on
+    one target.
     """
     import numpy as np
 

@@ -14,12 +14,8 @@ if TYPE_CHECKING:
 def tree_sums(packed: PackedTrees, start: HostArray, engine: HostEngine) -> Callable[[HostArray], HostArray]:
     """Return the function from rows, float32, shape (n, d), to sums, float64, shape (n, n_outputs).
 
-    Parameters
-    ----------
-    packed : PackedTrees
-        With one value per leaf, or one for each output.
-    start : array of float64, shape (n_outputs,)
-        First term of each sum.
+    `packed` has one value per leaf, or one for each output; `start` is the first term of each sum, float64, shape
+    (n_outputs,).
     """
     return _compiled_sums(packed, start) if engine == "numba" else numpy_sums(packed, start)
 

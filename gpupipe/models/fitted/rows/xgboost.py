@@ -15,10 +15,7 @@ if TYPE_CHECKING:
 def read_trees(data: bytes, expected: Description) -> XGBoostTrees | None:
     """Return the trees in the content of a file; None if only XGBoost itself has its digits.
 
-    Raises
-    ------
-    ValueError
-        If the trees are invalid, or do not match the model.
+    Raise ValueError if the trees are invalid, or do not match the model.
     """
     from gpupipe.models.files.xgboost.document import read_model
 
@@ -42,19 +39,9 @@ def forest_scores(
 ) -> Callable[[Array], Array]:
     """Return the function from rows to the outputs of several models, walked as one forest.
 
-    Parameters
-    ----------
-    models : sequence of XGBoostTrees
-        Models with the same number of outputs and the same link.
-    columns : sequence of sequences of int
-        For each model, the columns of the rows that it reads.
-    n_columns : int
-        Number of columns of the rows.
-
-    Returns
-    -------
-    callable
-        From float32, shape (n, n_columns), to float64, shape (m, n), or (m, n, n_outputs) with several outputs.
+    The models have the same number of outputs and the same link; `columns` are those of the `n_columns` that each model
+    reads. Rows are float32, shape (n, n_columns), outputs float64, shape (m, n), or (m, n, n_outputs) with several
+    outputs.
     """
     import numpy as np
 

@@ -39,19 +39,7 @@ def write_architecture(path: Path, architecture: Architecture, task: str) -> Non
 def read_architecture(data: bytes, where: str, expected: Description) -> Architecture:
     """Return the architecture in the content of a file.
 
-    Parameters
-    ----------
-    data : bytes
-        Content of the file.
-    where : str
-        Path of the file, for messages.
-    expected : Description
-        Description of the model; the file must agree with it.
-
-    Raises
-    ------
-    ArtifactError
-        If the file is malformed, has a value out of range, or belongs to another model.
+    Raise ArtifactError if the file is malformed, has a value out of range, or belongs to another model.
     """
     try:
         if len(data) > MAX_BYTES:

@@ -18,12 +18,8 @@ if TYPE_CHECKING:
 def load_network(files: ModelFiles, expected: Description) -> FittedModel:
     """Return the network that `gpupipe.models.neural.fitted.pytorch.FittedNeural.save` wrote, on the CPU.
 
-    Raises
-    ------
-    ArtifactError
-        If a file is missing or corrupt, or belongs to another model.
-    ConfigError
-        If neither library is installed, or only ONNX Runtime and the model has no ONNX file.
+    Raise ArtifactError if a file is missing or corrupt, or belongs to another model; ConfigError if neither library is
+    installed, or only ONNX Runtime and the model has no ONNX file.
     """
     name = architecture_file.NAME
     architecture = architecture_file.read_architecture(_part(files, name), str(files.path(name)), expected)

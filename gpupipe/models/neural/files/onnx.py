@@ -47,20 +47,12 @@ def write_onnx(served: Served, path: Path) -> dict[str, Any]:
     """Write a network on the CPU, and compare the results of ONNX Runtime with those of PyTorch.
 
     The input is ``X``, float32, shape (rows, d). The outputs for classification are ``score``, as returned by `Served`,
-    and ``probability``, float32, shape (rows, k); for regression ``value``, float64, shape (rows, 1);
-    for quantiles ``quantiles``, float64, shape (rows, k); for several targets ``score`` and ``outputs``, float64, shape
-    (rows, k): values, and logits or probabilities of classes.
+    and ``probability``, float32, shape (rows, k); for regression ``value``, float64, shape (rows, 1); for quantiles
+    ``quantiles``, float64, shape (rows, k); for several targets ``score`` and ``outputs``, float64, shape (rows, k):
+    values, and logits or probabilities of classes.
 
-    Returns
-    -------
-    dict
-        ``opset``, and ``max_error``: the largest difference, relative to the largest probability, or to the largest
-        distance of a value from the mean of the target.
-
-    Raises
-    ------
-    GpupipeError
-        If the difference exceeds `TOLERANCE`.
+    Return ``opset``, and ``max_error``: the largest difference, relative to the largest probability, or to the largest
+    distance of a value from the mean of the target. Raise GpupipeError if the difference exceeds `TOLERANCE`.
     """
     model = _latest.filled(served) or _translated(served)
     path.write_bytes(model.SerializeToString())

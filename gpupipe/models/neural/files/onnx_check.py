@@ -34,10 +34,7 @@ ITEM_BYTES = {1: 4, 2: 1, 3: 1, 6: 4, 7: 8, 9: 1, 10: 2, 11: 8, 12: 4, 13: 8}  #
 def check_onnx(data: bytes) -> None:
     """Verify that a model is self-contained: one plain graph of the operators of gpupipe's networks.
 
-    Raises
-    ------
-    ValueError
-        If it is not, or the data is not ONNX.
+    Raise ValueError if it is not, or the data is not ONNX.
     """
     graphs = []
     for number, value in fields(memoryview(data)):

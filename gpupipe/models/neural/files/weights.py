@@ -29,12 +29,8 @@ def read_weights(
     """Return the network in the content of a file, on the CPU and in evaluation mode.
 
     safetensors rejects a header that declares more bytes than the file has. Names, shapes and dtypes are compared with
-    the architecture before a network of that size is allocated.
-
-    Raises
-    ------
-    ArtifactError
-        If the file is malformed, has other tensors than the network, or values that are not finite.
+    the architecture before a network of that size is allocated. Raise ArtifactError if the file is malformed, has other
+    tensors than the network, or values that are not finite.
     """
     with torch.device("meta"):  # shapes without memory
         wanted = _empty(architecture, task, targets).state_dict()

@@ -73,7 +73,6 @@ def expected_gradients(
     first_points, most_points : int
         Number of points on each path: the network is evaluated, and differentiated once per output, at
         ``n_background * first_points`` points for most rows.
-    tolerance : float
 
     Returns
     -------

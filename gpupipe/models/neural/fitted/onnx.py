@@ -24,10 +24,7 @@ WITHOUT_TORCH = "PyTorch is not installed: ONNX Runtime computes the network"
 class FittedOnnx(FittedModel):
     """A network computed by ONNX Runtime; its predictions equal those of PyTorch except for rounding.
 
-    Attributes
-    ----------
-    estimator : onnxruntime.InferenceSession
-    architecture : Architecture
+    `estimator` is an ``onnxruntime.InferenceSession``.
     """
 
     library = "onnxruntime"

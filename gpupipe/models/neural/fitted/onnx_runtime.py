@@ -16,10 +16,7 @@ NAME = "estimator.onnx"
 def open_session(data: bytes, where: str) -> Any:
     """Return an ONNX Runtime session for the content of a file, on the CPU.
 
-    Raises
-    ------
-    ArtifactError
-        If the file is not a self-contained network of gpupipe, or ONNX Runtime cannot load it.
+    Raise ArtifactError if the file is not a self-contained network of gpupipe, or ONNX Runtime cannot load it.
     """
     import onnxruntime
 
@@ -44,10 +41,7 @@ def open_session(data: bytes, where: str) -> Any:
 def check_session(session: Any, where: str, n_columns: int, n_outputs: int) -> None:
     """Verify that a session has the input and the output of the model.
 
-    Raises
-    ------
-    ArtifactError
-        If it does not.
+    Raise ArtifactError if it does not.
     """
     inputs = [(i.name, i.type, i.shape[1:]) for i in session.get_inputs()]
     outputs = [o.shape[1:] for o in session.get_outputs()]
@@ -63,10 +57,7 @@ def check_session(session: Any, where: str, n_columns: int, n_outputs: int) -> N
 def scores(session: Any, rows: Array, n_outputs: int) -> Array:
     """Return the scores of rows, float32, shape (n, d): the first output, shape (n, n_outputs).
 
-    Raises
-    ------
-    ValueError
-        If ONNX Runtime fails, or returns an array of another shape.
+    Raise ValueError if ONNX Runtime fails, or returns an array of another shape.
     """
     import numpy as np
 

@@ -103,12 +103,7 @@ class FittedNeural(FittedModel):
         """Write the network on the CPU; see `FittedModel.save`.
 
         ``onnx`` in the description has the largest difference of the ONNX file from the network, or the reason that
-        there is no file.
-
-        Raises
-        ------
-        GpupipeError
-            If the ONNX file computes other predictions than the network.
+        there is no file. Raise GpupipeError if the ONNX file computes other predictions than the network.
         """
         description = super().save(folder, quick=quick)
         if self.backend is not None:  # already written by the copy on the host

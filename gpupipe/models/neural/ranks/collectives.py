@@ -16,13 +16,7 @@ from torch.nn.parallel import DistributedDataParallel
 
 
 class Communicator:
-    """The collectives of a single process, which do nothing.
-
-    Attributes
-    ----------
-    rank, size : int
-        Rank of this process, and number of processes.
-    """
+    """The collectives of a single process, which do nothing."""
 
     rank = 0
     size = 1
@@ -49,13 +43,7 @@ class Communicator:
 
 
 class ProcessGroup(Communicator):
-    """The collectives of PyTorch's default process group, which must be initialized.
-
-    Parameters
-    ----------
-    device : torch.device
-        The device of this process.
-    """
+    """The collectives of PyTorch's default process group, which must be initialized."""
 
     def __init__(self, device: torch.device) -> None:
         self.rank, self.size, self.device = dist.get_rank(), dist.get_world_size(), device
@@ -126,14 +114,8 @@ def init_group(
 ) -> torch.device:
     """Initialize the default process group if needed; return the device of this rank: on GPUs, that of its local rank.
 
-    Parameters
-    ----------
-    deadline : timedelta
-        Time limit of one collective.
-    store : torch.distributed.Store, optional
-        Store by which the ranks find each other. Default: at the address in the environment, set by ``torchrun``.
-    rank, size : int
-        Rank and number of ranks; required with a store.
+    `deadline` is the time limit of one collective. The ranks find each other by `store`, by default at the address in
+    the environment, set by ``torchrun``; `rank` and `size`, the number of ranks, are required with a store.
     """
     if not dist.is_initialized():
         backend = "cpu:gloo,cuda:nccl" if device.type == "cuda" else "gloo"

@@ -22,12 +22,8 @@ TORCHRUN_DEADLINE = timedelta(days=1)  # the other ranks wait while rank 0 reads
 def open_group(n: int, n_threads: int, device: torch.device) -> Iterator[Communicator]:
     """Yield the communicator of `n` ranks, started for this training, or of all ranks that ``torchrun`` started.
 
-    Raises
-    ------
-    ConfigError
-        If ``torchrun`` started another number of ranks, or this process is already in a process group.
-    GpupipeError
-        If a rank fails.
+    Raise ConfigError if ``torchrun`` started another number of ranks, or this process is already in a process group;
+    GpupipeError if a rank fails.
     """
     if is_launched():
         if n not in (1, world_size()):

@@ -66,17 +66,8 @@ class LocalRank:
 def open_local_group(n: int, n_threads: int, device: torch.device) -> Iterator[Communicator]:
     """Start `n` - 1 ranks that serve trainings, and yield the communicator of all ranks; on exit they have ended.
 
-    Parameters
-    ----------
-    n_threads : int
-        Number of threads of each rank.
-    device : torch.device
-        The started ranks use devices of the same type.
-
-    Raises
-    ------
-    GpupipeError
-        If a rank fails, does not start in time, or exceeds the time limit of a collective.
+    Each rank has `n_threads` threads; the started ranks use devices of the same type as `device`. Raise GpupipeError if
+    a rank fails, does not start in time, or exceeds the time limit of a collective.
     """
     require_no_group()
     interface = next((name for _, name in socket.if_nameindex() if name.startswith("lo")), "lo")

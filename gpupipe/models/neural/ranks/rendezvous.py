@@ -90,10 +90,7 @@ def join_group(rendezvous: Rendezvous, device: torch.device, store: TCPStore | N
     Otherwise the last of them destroys the group while it waits for PyTorch's threads, which wait for Python: a
     deadlock.
 
-    Parameters
-    ----------
-    store : TCPStore, optional
-        Store returned by `open_store`; default: a new one.
+    `store` is the one that `open_store` returned, by default a new one.
 
     Raises
     ------
