@@ -172,7 +172,12 @@ def test_the_report_is_opened_or_its_address_printed(
 ) -> None:
     (folder / "bayes" / "report.html").touch()
     opened: list[str] = []
-    monkeypatch.setattr(webbrowser, "open", lambda url: bool(opened.append(url)) or True)
+
+    def record(url: str) -> bool:
+        opened.append(url)
+        return True
+
+    monkeypatch.setattr(webbrowser, "open", record)
     for name in ("WAYLAND_DISPLAY", "BROWSER"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("DISPLAY", ":0")

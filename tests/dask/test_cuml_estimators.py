@@ -71,7 +71,7 @@ def test_nothing_of_the_solver_s_own_defaults_is_left(name: str, task: str) -> N
 
 
 REFUSED: list[tuple[str, str, dict[str, Any], str, str]] = [
-    ("ridge", "regression", {"solver": "lbfgs"}, "sign constraints", "solver: auto"),
+    ("ridge", "regression", {"solver": "lbfgs", "positive": True}, "sign constraints", "solver: auto"),
     ("lasso", "regression", {"selection": "random"}, "has no seed", "selection: cyclic"),
     ("logistic_regression", "binary", {"solver": "liblinear"}, "penalise the intercept", "solver: lbfgs"),
     ("random_forest", "binary", {"class_weight": "balanced_subsample"}, "no sample weights", "remove class_weight"),

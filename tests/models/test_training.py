@@ -189,8 +189,8 @@ def test_training_rows_of_a_single_class_are_refused(tables: dict[str, Any]) -> 
 
 
 def test_a_parameter_that_the_estimator_rejects_is_a_configuration_error(tables: dict[str, Any]) -> None:
-    with pytest.raises(ConfigError, match=r"cannot train KNN on .*kd_tree"):
-        _fit("knn", tables["binary"], metric="cosine", algorithm="kd_tree")
+    with pytest.raises(ConfigError, match=r"cannot train PCA on .*n_components"):
+        _fit("pca", tables["embedding"], n_components=500)
 
 
 def test_sample_weights_move_the_model_and_are_refused_by_neighbours(tables: dict[str, Any], fitted_to: Fitted) -> None:
