@@ -36,6 +36,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Any:
     return pipeline.run(folder / "run", quiet=True)
 
 
+@pytest.mark.filterwarnings("ignore::gpupipe.PredictionWarning")  # of the level that is not in training
 def test_single_rows_have_the_bits_of_the_batch_path(run: Any) -> None:
     model = gp.load_model(run.path)
     rows = customers().drop(columns="y").head(7)
