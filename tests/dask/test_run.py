@@ -55,7 +55,7 @@ def compare(tmp_path: Path, backend: Backend, small_parts: Any) -> Compare:
 def test_telco_in_folds(data_dir: Path, compare: Compare) -> None:
     models = "models=[logistic_regression, xgboost: {n_estimators: 10}]"
     _, shared = compare(CONFIGS / "telco.yaml", models, "split.cv=2")
-    assert [f"{n} partitions" in found.notes() for n, found in zip(COUNTS, shared, strict=True)] == [True] * 4
+    assert [count_noun(n, "partition") in found.notes() for n, found in zip(COUNTS, shared, strict=True)] == [True] * 4
 
 
 @pytest.mark.data

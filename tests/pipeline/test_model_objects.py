@@ -125,6 +125,7 @@ def test_representations_are_short(churn_run: Run, model: Model, rows: pd.DataFr
     assert {path: length for path, length in found.items() if length > 500} == {}
 
 
+@pytest.mark.filterwarnings("ignore::gpupipe.PredictionWarning")
 def test_a_notebook_shows_a_model_and_a_report_as_tables(model: Model, rows: pd.DataFrame) -> None:
     text = model._repr_html_()
     assert "<td>Contract</td><td>categorical" in text and "binary, labels No, Yes" in text and len(text) < 6_000

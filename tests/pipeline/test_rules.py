@@ -278,6 +278,7 @@ def test_unique_is_checked_per_input_table(model: Model) -> None:
         model.predict(pd.concat([first, first]))
 
 
+@pytest.mark.filterwarnings("ignore::gpupipe.PredictionWarning")
 def test_levels_unseen_in_training_are_checked_by_value(run: Run, folder: Path, tmp_path: Path) -> None:
     config = configured(folder / "good.parquet", {"plan": {"regex": "[a-z]+"}})
     model = load_model(run_pipeline(config, tmp_path / "run").path)

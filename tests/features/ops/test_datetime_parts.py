@@ -60,7 +60,7 @@ def test_parts_can_be_scaled_like_any_number(fit) -> None:
     made = fit(frame, [{"datetime_parts": {"columns": "t", "parts": ["month"]}}, {"min_max": "t_month"}])
     assert made.names == ["t_month"]
     assert made.training["t_month"].tolist() == [0, 1, 0.5]
-    assert "t_month: 1 nulls imputed by the median" in made.notes
+    assert "t_month: 1 null imputed by the median" in made.notes
 
 
 def test_parts_of_days_and_of_zoned_times_are_those_of_utc(fit) -> None:
