@@ -21,6 +21,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from gpupipe.backends import Backend
+from gpupipe.names import count_noun
 from gpupipe.pipeline import preparation
 from gpupipe.pipeline.read_stage import ReadTable, read_table
 from tests.dask.run_checks import LOCAL, Left, assert_same_features, assert_same_files, run_on

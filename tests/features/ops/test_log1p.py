@@ -26,7 +26,7 @@ def test_at_minus_one_and_below_it_is_null(fit) -> None:
 def test_its_nulls_are_imputed_with_a_note_even_after_an_imputation(fit) -> None:
     made = fit({"x": [-5.0, 0.0, 7.0, None]}, [{"impute": "x"}, {"log1p": "x"}])
     assert np.isfinite(made.training["x"]).all()
-    assert "x: 1 nulls imputed by the median" in made.notes
+    assert "x: 1 null imputed by the median" in made.notes
 
 
 def test_at_serve_a_value_below_minus_one_is_filled_as_well(fit) -> None:

@@ -96,7 +96,7 @@ def test_numbers_that_overflow_count_as_null(fit, op: str, outlier: float) -> No
     np.testing.assert_allclose(
         made.training["y"], SCALERS[op]().fit_transform(np.array([[1.0, 2.0, 3.0, 5.0]]).T)[:, 0], rtol=1e-5
     )
-    assert "x: 1 nulls imputed by the median" in made.notes
+    assert "x: 1 null imputed by the median" in made.notes
 
 
 @pytest.mark.parametrize("op", ["standardize", "min_max"])
