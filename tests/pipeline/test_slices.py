@@ -170,7 +170,7 @@ def test_a_missed_limit_is_recorded_and_read_again(run: gp.Run) -> None:
     assert "log_loss" in document["models"]["logistic_regression"]  # a limit adds its metric
     folds = [fold["roc_auc"] for fold in document["folds"]["logistic_regression"]]
     assert np.mean(folds) == pytest.approx(run.metrics["roc_auc"]) and len(folds) == 3
-    assert [fold["roc_auc"] for fold in gp.load_run(run.path).leaderboard[0].folds] == folds
+    assert [fold["roc_auc"] for fold in gp.load_run(run.path).candidates[0].folds] == folds
     card = (run.path / "model" / "README.md").read_text()
     assert "| `shop` | `station` |" in card and "were not evaluated separately" not in card
 

@@ -119,7 +119,7 @@ def test_a_text_has_one_value_on_every_road_and_in_any_company(model: gp.Model, 
 
 
 def test_onnx_refuses_the_op_by_name(model: gp.Model, tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match="parse_number, which reads texts"):
+    with pytest.raises(ConfigError, match="parse_number of price, which reads texts"):
         model.to_onnx(tmp_path / "m.onnx")
 
 

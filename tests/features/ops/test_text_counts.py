@@ -101,7 +101,7 @@ def test_settings_that_make_no_sense_are_refused_before_a_row_is_read(settings: 
 
 def test_a_numeric_column_is_rejected_with_advice() -> None:
     frame = pd.DataFrame({"n": [1.0, 2.0]})
-    with pytest.raises(ConfigError, match=r"(?s)'n' is numeric.*declare it: schema: \{n: text\}"):
+    with pytest.raises(ConfigError, match=r"(?s)'n' is numeric.*declare it: schema=\{'n': 'text'\}"):
         gp.FeatureProgram([{"text_counts": "n"}]).fit(frame)
 
 
