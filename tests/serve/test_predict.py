@@ -21,6 +21,7 @@ from tests.serve.conftest import AppClient
 
 Rows = list[dict[str, Any]]
 HEADER = "inference-header-content-length"
+pytestmark = pytest.mark.filterwarnings("ignore::gpupipe.PredictionWarning")  # rows have a level of their own
 
 
 @pytest.fixture(scope="module")

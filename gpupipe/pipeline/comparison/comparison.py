@@ -44,6 +44,14 @@ class RunComparison:
         have them.
     notes : dict of str to list of str
         Notes about the data, such as dropped rows and columns, that not all runs have.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> from gpupipe import RunComparison
+    >>> metrics = pd.DataFrame({"metric": ["roc_auc"] * 2, "run": ["a", "b"], "value": [0.8, 0.81]})
+    >>> RunComparison(("a", "b"), metrics, {}, {}, {}, [], [], {})
+    RunComparison(2 runs, 1 paired with the first)
     """
 
     runs: tuple[str, ...]
