@@ -89,12 +89,14 @@ def small_tables() -> dict[str, pd.DataFrame]:
     tickets = [(f"Called on day {i}, see https://a.example/{i}", f"Ann {i % 7}", int(i % 3 == 0)) for i in range(120)]
     contracts = [("Month-to-month", 30, 0.0), ("One year", 90, 0.1), ("Two year", 90, 0.2)]
     cars = [(f"${1000 + 7 * i:,}.50", f"{1_000 + i:,} CC", f"{800 + i},5 kg", i % 2) for i in range(200)]
+    sensors = [(-999.0 if i % 9 == 0 else 80.0 + i % 13, 2.0 + i % 5, day, 20.0 + i % 7) for i, day in enumerate(days)]
     return {
         "contracts": pd.DataFrame(contracts, columns=["Contract", "notice_days", "discount"]),
         "lines": pd.DataFrame(lines, columns=["customer", "invoice", "at", "quantity", "price"]),
         "sales": pd.DataFrame(sales, columns=["store", "day", "sold"]),
         "payments": pd.DataFrame(payments, columns=["card", "at", "amount", "fraud"]),
         "tickets": pd.DataFrame(tickets, columns=["note", "name", "urgent"]),
+        "sensors": pd.DataFrame(sensors, columns=["nox", "co", "seen", "y"]),
         "cars": pd.DataFrame(cars, columns=["price", "engine", "weight", "sold"]),
     }
 
