@@ -21,7 +21,7 @@ from tests.serve.conftest import AppClient
 
 Rows = list[dict[str, Any]]
 HEADER = "inference-header-content-length"
-pytestmark = pytest.mark.filterwarnings("ignore::gpupipe.PredictionWarning")  # rows have a level of their own
+pytestmark = pytest.mark.filterwarnings("ignore::gpupipe.PredictionWarning")  # a row has a level that training lacks
 
 
 @pytest.fixture(scope="module")
