@@ -25,9 +25,8 @@ from gpupipe.typing import Array
 MIN_NAMED_KEYS, MIN_KEYS = 10, 20
 MIN_ROWS_PER_KEY = 2  # on average
 MAX_NULLS = 0.05
-MAX_VARIATION = (
-    1.2  # of the rows per key; 1 for a geometric distribution, more for categories, of which some are common
-)
+# Of the rows per key: 1 for a geometric distribution, more for categories, of which some are common.
+MAX_VARIATION = 1.2
 MAX_DISPERSION = 0.1  # of the rows per key of a design with equal numbers of rows; 1 if rows are drawn at random
 MIN_CODES = 0.95  # share of the texts that are one word with a digit
 UNIFORM = 1.63  # Kolmogorov and Smirnov's limit at 1%, times the square root of the number of values
@@ -36,63 +35,16 @@ MIN_CORRELATION = 0.05  # with a lower correlation within keys, shuffled folds a
 MIN_REPEATED = 0.01  # of the rows
 SHUFFLES, MAX_ROWS = 20, 200_000
 ENTITIES = {
-    *(
-        "patient",
-        "subject",
-        "participant",
-        "respondent",
-        "person",
-        "individual",
-        "customer",
-        "client",
-        "user",
-        "member",
-    ),
-    *(
-        "household",
-        "family",
-        "student",
-        "pupil",
-        "employee",
-        "worker",
-        "driver",
-        "player",
-        "animal",
-        "litter",
-        "mother",
-    ),
-    *(
-        "child",
-        "rat",
-        "mouse",
-        "firm",
-        "company",
-        "device",
-        "sensor",
-        "machine",
-        "engine",
-        "vehicle",
-        "session",
-        "visitor",
-        "account",
-    ),
-}
+    "patient", "subject", "participant", "respondent", "person", "individual", "customer", "client", "user",
+    "member", "household", "family", "student", "pupil", "employee", "worker", "driver", "player", "animal",
+    "litter", "mother", "child", "rat", "mouse", "firm", "company", "device", "sensor", "machine", "engine",
+    "vehicle", "session", "visitor", "account",
+}  # fmt: skip
 NUMBER_WORDS = {"no", "nr", "num", "number", "code", "name"}  # after the name of an entity
 COUNT_WORDS = {"n", "number", "count", "num", "total"}  # before it
 PLACES = {
-    "zip",
-    "zipcode",
-    "postal",
-    "postcode",
-    "plz",
-    "zone",
-    "region",
-    "district",
-    "county",
-    "state",
-    "city",
-    "area",
-}
+    "zip", "zipcode", "postal", "postcode", "plz", "zone", "region", "district", "county", "state", "city", "area",
+}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -232,11 +184,10 @@ def likeness(codes: Array, targets: Array, is_ordered: bool = False) -> tuple[fl
 
     generator, observed = make_generator(0, "starter", 2), contrast(targets)
     chance = [contrast(generator.permutation(targets)) for _ in range(SHUFFLES)]
-    size = (
-        2 * weights.mean()
-        if is_ordered
-        else (counts.sum() - np.square(counts).sum() / counts.sum()) / (len(counts) - 1)
-    )
+    if is_ordered:
+        size = 2 * weights.mean()
+    else:
+        size = (counts.sum() - np.square(counts).sum() / counts.sum()) / (len(counts) - 1)
     excess = observed - np.mean(chance)
     return float(excess / max(float(np.std(chance)), 1e-12)), float(min(1.0, excess / (size - 1))) if size > 1 else 0.0
 
