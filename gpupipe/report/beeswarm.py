@@ -18,6 +18,7 @@ STEP = 3.4  # pixels between the dots of a cell
 REACH = 12.0  # pixels from the middle to the outermost dots
 N_COLORS = 7
 TICKS = 4
+SMALLEST = 1e-300  # range of an axis: steps of a smaller one are subnormal numbers, or 0
 TAIL_PERCENT = 5  # of the values at each end have the last colour, as in the plots of the library shap
 
 
@@ -111,7 +112,7 @@ def axis_of(values: HostArray) -> tuple[tuple[float, float], list[float]]:
     ((-0.992, 1.492), [-0.5, 0.0, 0.5, 1.0])
     """
     low, high = min(0.0, float(values.min(initial=0.0))), max(0.0, float(values.max(initial=0.0)))
-    if low == high:
+    if high - low < SMALLEST:
         return (-1.0, 1.0), [0.0]
     margin = 0.04 * (high - low)
     low, high = low - margin, high + margin

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from matplotlib.figure import Figure
@@ -65,6 +65,7 @@ def test_no_dot_of_a_strip_covers_another_one_of_its_cell(scaled: np.ndarray) ->
     assert (dots.groupby("cell").offset.min().abs() >= dots.groupby("cell").offset.max() - 4.0).all()  # both sides
 
 
+@example(np.array([5e-324]))
 @given(arrays(np.float64, st.integers(1, 50), elements=st.floats(-1e6, 1e6)))
 def test_an_axis_has_all_values_and_few_ticks(values: np.ndarray) -> None:
     (low, high), ticks = axis_of(values)
