@@ -175,6 +175,16 @@ def test_a_missed_limit_is_recorded_and_read_again(run: gp.Run) -> None:
     assert "| `shop` | `station` |" in card and "were not evaluated separately" not in card
 
 
+def test_a_limit_that_cannot_be_checked_is_missed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*arguments: Any) -> None:
+        raise RuntimeError("no slices")
+
+    monkeypatch.setattr("gpupipe.pipeline.run.add_slices", fail)
+    with pytest.raises(gp.QualityError, match="roc_auc is undefined"):
+        pipeline(evaluate={"by": "shop", "fail_on": {"min_slice": {"roc_auc": 0.1}}}).run(tmp_path / "run")
+    assert len(gp.load_run(tmp_path / "run").model.predict(FRAME)) == N  # the run is complete
+
+
 def test_a_kept_limit_returns_the_run_and_small_slices_are_not_checked(tmp_path: Path) -> None:
     evaluate = {"by": "shop", "fail_on": {"min_slice": {"roc_auc": 0.999}, "min_rows": 10_000}}
     done = pipeline(evaluate=evaluate).run(tmp_path / "run")
