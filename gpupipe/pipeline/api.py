@@ -158,6 +158,7 @@ class Pipeline(FeatureAccess):
         fallback: Literal["forbid", "allow"] | None = None,
         engine: EngineSetting | None = None,
         output: str | os.PathLike[str] | None = None,
+        output_mode: int | None = None,
     ) -> None:
         frame, (source, target) = source, place_values(source, target, "target")
         source, weight = place_values(source, weight, "weight")
@@ -169,7 +170,7 @@ class Pipeline(FeatureAccess):
             "cluster": cluster, "tables": tables, "features": features, "models": models,
             "data": name_columns(data, frame), "split": name_split_columns(split, frame), "evaluate": evaluate,
             "limits": limits, "monitor": monitor, "report": report, "track": track,
-            "output": os.fspath(output) if isinstance(output, os.PathLike) else output,
+            "output": os.fspath(output) if isinstance(output, os.PathLike) else output, "output_mode": output_mode,
         }  # fmt: skip
         about_rows, sections = _given(about_rows), _given(sections)
         if is_client(cluster):

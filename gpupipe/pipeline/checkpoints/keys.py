@@ -37,6 +37,7 @@ NO_RESULT = ("bench", "cli", "doctor", "metrics", "report", "starter")  # packag
 WITHOUT = {
     "name", "seed", "device", "fallback", "gpu", "cluster", "source", "tables", "split", "features", "models",
     "evaluate", "limits", "monitor", "report", "track", "output",
+    "output_mode",
 }  # fmt: skip
 
 

@@ -18,7 +18,8 @@ from gpupipe.pipeline.leaderboard import LeaderboardEntry, LeaderboardResult
 from gpupipe.pipeline.timeline import Stage
 from gpupipe.pipeline.trackers.tracker import MetricPoint, TrackedDataset
 
-NOT_PARAMETERS = ("name", "output", "monitor", "track")  # sections that cannot change a result, nor its costs
+# Sections that cannot change a result, nor its costs.
+NOT_PARAMETERS = ("name", "output", "output_mode", "monitor", "track")
 
 
 def now_ms() -> int:
