@@ -16,7 +16,6 @@ from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
-from gpupipe.pipeline.atomic.policy import PRIVATE_FOLDER
 from gpupipe.units import DAY_SECONDS
 
 MARKER = ".gpupipe-draft"
@@ -30,7 +29,7 @@ def make_draft(prefix: Path) -> tuple[Path, int]:
     """
     while True:
         path = Path(f"{prefix}{secrets.token_hex(8)}")
-        path.mkdir(PRIVATE_FOLDER)
+        path.mkdir(0o700)
         if (lock := hold(path)) is not None:
             break
     try:

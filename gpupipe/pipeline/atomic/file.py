@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import os
 import secrets
-import stat
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO
 
@@ -55,8 +54,7 @@ def _publish(draft: Path, path: Path) -> None:
     except FileExistsError:
         kept = path.with_name(f"{path.name}.new-{secrets.token_hex(3)}")
         draft.rename(kept)
-        fix = f"the complete output is in {kept}"
-        raise ConfigError("the output already exists", where=str(path), fix=fix) from None
+        raise ConfigError(f"{path} already exists", fix=f"the complete output is in {kept}") from None
     except OSError:  # a file system without hard links
         draft.replace(path)
 
@@ -90,16 +88,13 @@ def require_writable_file(path: Path) -> None:
 
 def _require_replaceable(path: Path) -> None:
     """Raise ConfigError unless `path` is free, or a file that may be replaced."""
-    is_link = path.is_symlink()
-    with suppress(FileNotFoundError):
-        mode = path.stat().st_mode
-        if not (stat.S_ISDIR(mode) or stat.S_ISREG(mode)):  # renaming would replace the device by a file
-            raise ConfigError("expected a file; found a device or a pipe", where=str(path), fix="name a file")
-        if stat.S_ISDIR(mode) and not is_link:
-            raise ConfigError("expected a file; found a folder", where=str(path), fix="name a file, such as scores.csv")
-        if not is_link and not CAN_REPLACE.get():
-            fix = "add --force to replace it, or choose another file with -o"
-            raise ConfigError("the output already exists", where=str(path), fix=fix)
-    if is_link:
-        what = "the output already exists: it is a symbolic link, which is never followed or replaced"
-        raise ConfigError(what, where=str(path), fix=f"remove the link, or name its target: {os.readlink(path)}")
+    if path.exists() and not path.is_dir() and not path.is_file():  # renaming would replace the device by a file
+        raise ConfigError("expected a file; found a device or a pipe", where=str(path), fix="name a file")
+    if path.is_symlink():
+        what = f"{path} already exists: it is a symbolic link, which is never followed or replaced"
+        raise ConfigError(what, fix=f"remove the link, or name its target: {os.readlink(path)}")
+    if path.is_dir():
+        raise ConfigError("expected a file; found a folder", where=str(path), fix="name a file, such as scores.csv")
+    if path.exists() and not CAN_REPLACE.get():
+        fix = "add --force to replace it, or choose another file with -o"
+        raise ConfigError(f"{path} already exists", fix=fix)

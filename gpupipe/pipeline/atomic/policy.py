@@ -7,9 +7,10 @@ import logging
 import os
 import stat
 from contextvars import ContextVar
+from functools import cache
 from pathlib import Path
 
-PRIVATE, PRIVATE_FOLDER = 0o600, 0o700
+PRIVATE = 0o600
 NO_PERMISSIONS = (errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS)  # exFAT and some network mounts
 
 # Context like a umask, so that a writer of outputs cannot forget to pass it on. The defaults are those of Python.
@@ -18,10 +19,7 @@ CAN_REPLACE: ContextVar[bool] = ContextVar("whether an existing output file may 
 
 
 def set_mode(file: int | Path, mode: int) -> None:
-    """Set permissions of a file whatever the umask, those of a folder with x for each r.
-
-    Log a warning if the file system has none.
-    """
+    """Set permissions whatever the umask, of a folder with x for each r; log a warning if a file system has none."""
     found = os.stat(file).st_mode
     if stat.S_ISDIR(found):
         mode |= (mode & 0o444) >> 2 | found & stat.S_ISGID  # files in it keep inheriting its group
@@ -30,5 +28,9 @@ def set_mode(file: int | Path, mode: int) -> None:
     except OSError as error:
         if error.errno not in NO_PERMISSIONS:
             raise
-        what = "the file system of an output has no permissions: other users may be able to read it"
-        logging.getLogger("gpupipe").warning(what)
+        _warn()
+
+
+@cache
+def _warn() -> None:
+    logging.getLogger("gpupipe").warning("the file system has no permissions: others may be able to read the output")

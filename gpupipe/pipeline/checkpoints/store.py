@@ -24,7 +24,6 @@ from gpupipe.artifact.manifest import load as load_manifest
 from gpupipe.errors import ArtifactError, ConfigError
 from gpupipe.pipeline.atomic.disk import room_on
 from gpupipe.pipeline.atomic.drafts import is_stale, make_draft, remove, sweep
-from gpupipe.pipeline.atomic.policy import PRIVATE_FOLDER
 from gpupipe.pipeline.atomic.rename import sync, sync_tree
 from gpupipe.pipeline.checkpoints.keys import CheckpointKey
 from gpupipe.system_errors import TAKEN
@@ -155,7 +154,7 @@ class CheckpointStore:
 def _draft(folder: Path) -> tuple[Path, int]:
     for _ in range(TRIES):
         with suppress(FileNotFoundError):  # another run has just removed the folder
-            folder.mkdir(PRIVATE_FOLDER, parents=True, exist_ok=True)
+            folder.mkdir(0o700, parents=True, exist_ok=True)
             return make_draft(folder / DRAFT)
     raise ConfigError("another process keeps deleting this directory", where=str(folder), fix="name another --output")
 
