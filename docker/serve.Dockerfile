@@ -28,5 +28,5 @@ EXPOSE 8080
 # http.client, since urllib would send the request to a proxy of the environment
 HEALTHCHECK --interval=10s --timeout=5s --start-period=10s --retries=3 CMD ["python", "-c", "import http.client as h; c = h.HTTPConnection('127.0.0.1', 8080, timeout=4); c.request('GET', '/v2/health/ready'); raise SystemExit(c.getresponse().status != 200)"]
 ENTRYPOINT ["gpupipe"]
-# mount a run or model directory: docker run --read-only --volume "$PWD/runs/NAME:/model:ro" --publish 127.0.0.1:8080:8080
+# mount a run or model directory that user 10001 can read, or add --user "$(id -u)": docker run --read-only --volume "$PWD/runs/NAME:/model:ro" --publish 127.0.0.1:8080:8080
 CMD ["serve", "/model", "--host", "0.0.0.0", "--port", "8080"]

@@ -6,9 +6,12 @@ does not have (10 ms for 250 packages). A plug-in is imported when its name is u
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, redirect_stdout
 from dataclasses import dataclass, field
 from functools import cache
+from traceback import TracebackException
 from typing import TYPE_CHECKING, Any
 
 from gpupipe.errors import ConfigError
@@ -52,7 +55,7 @@ class InstalledPlugin:
         return f"{KINDS[self.group]} {self.name!r} of {self.origin}"
 
     def load(self) -> Any:
-        """Import the plug-in and return its object.
+        """Import the plug-in and return its object; what its import prints goes to stderr.
 
         Raises
         ------
@@ -61,13 +64,20 @@ class InstalledPlugin:
         """
         if _refusal:
             raise ConfigError(f"{_refusal}: {self.title}", fix="load the model without `untrusted` if you trust it")
-        try:
+        fix = f"repair the package, or remove it: pip uninstall {self.distribution}"
+        with self.blame("cannot be imported", fix), redirect_stdout(sys.stderr):
             return self.entry_point.load()
-        except (Exception, SystemExit) as error:  # a package can raise anything when it is imported
-            raise self.error(
-                f"cannot be imported: {type(error).__name__}: {error}",
-                f"repair the package, or remove it: pip uninstall {self.distribution}",
-            ) from error
+
+    @contextmanager
+    def blame(self, problem: str, fix: str = "") -> Iterator[None]:
+        """Raise whatever the code of the plug-in raises in the block as the `error` about a problem."""
+        try:
+            yield
+        except KeyboardInterrupt:
+            raise
+        except BaseException as error:  # SystemExit, or a panic of Rust
+            text = " ".join(str(TracebackException.from_exception(error)).split())  # also if its own __str__ raises
+            raise self.error(f"{problem}: {type(error).__name__}: {text:.200}", fix) from error
 
     def error(self, problem: str, fix: str = "") -> ConfigError:
         """Return the error about a problem of this plug-in; by default, its author can fix it."""

@@ -14,6 +14,7 @@ not have are looked up among the plug-ins of installed packages: see `gpupipe.en
 
 from __future__ import annotations
 
+import reprlib
 from collections.abc import Callable, Iterator, Sequence
 from importlib import import_module
 from threading import RLock
@@ -136,7 +137,7 @@ class Registry(Generic[Part]):
         try:
             part = self._adapt(plugin, found)
         except TypeError as error:
-            raise plugin.error(f"has the wrong type: expected {error}; found {found!r:.80}") from None
+            raise plugin.error(f"has the wrong type: expected {error}; found {reprlib.repr(found)}") from None
         with self._lock:
             self._parts.setdefault(plugin.name, part)
             self._plugins.setdefault(plugin.name, plugin)

@@ -25,6 +25,9 @@ DURATION_UNITS_US = {
 }  # fmt: skip
 LONGEST_US = 2**62  # 146,000 years, the longest window that the kernels support
 
+FileMode = Literal[600, 640, 644, 660, 664, 666]
+"""Permissions of files: octal digits, as one types them after ``chmod``."""
+
 TimeUnit = Literal["days", "hours", "minutes", "seconds"]
 TIME_UNITS_US: dict[TimeUnit, int] = {
     "days": DAY_US,

@@ -41,7 +41,7 @@ def score(folder: str, run: str, rows: str, predictions: str) -> None:
     """Score the rows of the day with the champion; skip a day without a file."""
     if not Path(folder, rows).exists():
         raise AirflowSkipException(f"no file {rows}")
-    gpupipe(folder, "predict", run, rows, "--output", predictions)
+    gpupipe(folder, "predict", run, rows, "--output", predictions, "--force")
 
 
 @dag(schedule="@daily", start_date=datetime(2026, 1, 1), catchup=False, max_active_runs=1)

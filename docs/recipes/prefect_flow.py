@@ -37,7 +37,7 @@ def train(config: str, run: str) -> None:
 @task
 def score(run: str, rows: str, predictions: str) -> None:
     """Score rows with the champion."""
-    gpupipe("predict", run, rows, "--output", predictions)
+    gpupipe("predict", run, rows, "--output", predictions, "--force")
 
 
 @flow

@@ -97,5 +97,5 @@ def command(
     request = BenchRequest(config, (*overrides, *extra), repeat, peers, data, model, steady, rows, serve)
     document = measure(request, lambda text: None if quiet else click.echo(text, err=True))
     if json_file is not None:
-        write_text(json_file, dumps(document, indent=2) + "\n")
+        write_text(json_file, dumps(document, indent=2) + "\n", is_private=False)
     show(document, sys.stdout)

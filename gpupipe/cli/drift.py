@@ -12,6 +12,7 @@ from gpupipe.cli.options import (
     PATH_OR_URL,
     allow_code_option,
     device_option,
+    mode_option,
     output_file_option,
     parse_tables,
     require_date,
@@ -46,6 +47,7 @@ if TYPE_CHECKING:
     "--html",
     name="html",
 )
+@mode_option
 @source_option
 @table_option
 @click.option("--as-of", metavar="DATE", help="Compute features as of this date instead of the training cut-offs.")

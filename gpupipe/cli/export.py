@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Literal
 
 import click
 
-from gpupipe.cli.options import allow_code_option, device_option
+from gpupipe.cli.options import allow_code_option, device_option, mode_option, output_file_option
 
 if TYPE_CHECKING:
     from gpupipe.backends import Device
@@ -16,14 +16,13 @@ if TYPE_CHECKING:
 
 @click.command
 @click.argument("model", metavar="RUN_OR_MODEL", type=click.Path(path_type=Path))
-@click.option(
-    "-o",
-    "--output",
+@output_file_option(
+    "The folder to write, new or empty; with --format onnx, the file to write.",
     metavar="PATH",
-    type=click.Path(path_type=Path),
     required=True,
-    help="The folder to write, new or empty; with --format onnx, the file to write.",
+    callback=None,
 )
+@mode_option
 @click.option(
     "--format",
     "format_",
@@ -43,10 +42,12 @@ def command(
     The folder or file appears only when it is complete and verified with the recorded rows of the model.
     """
     from gpupipe.cli.verify import summary
+    from gpupipe.pipeline.atomic.file import require_writable_file
     from gpupipe.pipeline.model.copy import copy_model
     from gpupipe.pipeline.model.model import load_model
 
     if format_ == "onnx":
+        require_writable_file(output)  # before the model is opened
         lines = onnx_summary(load_model(model, device, allow_code=allow_code).to_onnx(output))
     else:
         lines = summary(copy_model(model, output, device, allow_code), str(output))

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 from shlex import quote
 
 import click
 
-from gpupipe.cli.options import PATH_OR_URL
+from gpupipe.cli.options import PATH_OR_URL, output_file_option
 from gpupipe.cli.source_options import parse_source_options, source_option
 from gpupipe.errors import ConfigError
 
@@ -23,21 +22,18 @@ from gpupipe.errors import ConfigError
     help="The column to predict, or its position if the file has no header.",
 )
 @click.option("--clustering", is_flag=True, help="Group similar rows; there is no column to predict.")
-@click.option(
-    "-o",
-    "--output",
-    type=click.Path(path_type=Path),
+@output_file_option(
+    "The configuration file to write. Default: the name of DATA with .yaml.",
     metavar="CONFIG",
-    help="The configuration file to write. Default: the name of DATA with .yaml.",
+    force="Replace CONFIG if it is a configuration or empty.",
+    callback=None,
 )
-@click.option("--force", is_flag=True, help="Overwrite CONFIG if it is a configuration or empty.")
 @source_option
 def command(
     data: str,
     targets: tuple[str, ...],
     clustering: bool,
     output: Path | None,
-    force: bool,
     source_options: tuple[str, ...],
 ) -> None:
     """Read DATA (a file, glob, folder or URL) and write a configuration for it that runs without changes.
@@ -65,13 +61,11 @@ def command(
 
         click.echo(list_columns(data, source))
         return
-    if os.path.lexists(config) and not force:
-        raise ConfigError(f"{config} already exists", fix="overwrite it with --force, or choose another file with -o")
     from gpupipe.io.output_conflicts import ProtectedInput, require_no_conflict
     from gpupipe.pipeline.atomic.file import require_writable_file, write_text
 
-    require_writable_file(config)
     require_no_conflict(config, [ProtectedInput(data, "the input")])
+    require_writable_file(config)
     if config.exists():
         _require_configuration(config)
 
@@ -83,7 +77,7 @@ def command(
         made = make_clustering_starter(data, config, source)
     else:
         made = make_starter(data, target, config, device_report(), source)
-    write_text(config, made.text)
+    write_text(config, made.text, is_private=False)
     for line in [*made.summary, f"wrote {config}; next: gpupipe run {quote(str(config))}"]:
         click.echo(printable(line))
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar, get_args
 
 import click
 
@@ -86,6 +87,30 @@ safe_csv_option = click.option(
 )
 
 
+def _set_policy(ctx: click.Context, param: click.Parameter, value: Any) -> None:
+    """Apply ``--force`` and ``--mode`` to the outputs of the command; both are processed before ``-o``."""
+    from gpupipe.pipeline.atomic.policy import CAN_REPLACE, MODE
+    from gpupipe.units import FileMode
+
+    if param.name == "mode" and value not in get_args(FileMode):
+        raise click.BadParameter(f"expected one of {', '.join(map(str, get_args(FileMode)))}; got {value}")
+    variable, new = (CAN_REPLACE, value) if param.name == "force" else (MODE, int(str(value), 8))
+    ctx.call_on_close(partial(variable.reset, variable.set(new)))
+
+
+mode_option = click.option(
+    "--mode",
+    type=int,
+    default=600,
+    show_default=True,
+    is_eager=True,
+    expose_value=False,
+    callback=_set_policy,
+    help="Permissions of the output. 640: the group can read it. Folders get x for each r.",
+)
+"""Option of commands whose outputs may contain personal data; other outputs get the permissions of the umask."""
+
+
 def _writable(ctx: click.Context, param: click.Parameter, value: Path | None) -> Path | None:
     """Return the file to write; raise ConfigError if that is impossible, before any work."""
     if value is not None:
@@ -95,10 +120,21 @@ def _writable(ctx: click.Context, param: click.Parameter, value: Path | None) ->
     return value
 
 
-def output_file_option(help: str, *further: str, name: str = "output") -> Callable[[Command], Command]:
-    """Return the option ``-o, --output FILE`` of a command whose main result is printed; `further` are other names."""
-    kind = click.Path(path_type=Path)
-    return click.option("-o", "--output", *further, name, metavar="FILE", type=kind, callback=_writable, help=help)
+def output_file_option(
+    help: str,
+    *further: str,
+    name: str = "output",
+    force: str = "Replace an existing output file; folders are never replaced.",
+    **attributes: Any,
+) -> Callable[[Command], Command]:
+    """Return the options ``-o, --output FILE`` and ``--force``.
+
+    With ``callback=None``, the command itself checks the file, because it may be a folder, or has a default.
+    """
+    attributes = {"metavar": "FILE", "callback": _writable, **attributes}
+    option = click.option("-o", "--output", *further, name, type=click.Path(path_type=Path), help=help, **attributes)
+    flag = click.option("--force", is_flag=True, is_eager=True, expose_value=False, callback=_set_policy, help=force)
+    return lambda command: option(flag(command))
 
 
 def json_options(command: Command) -> Command:
@@ -122,7 +158,7 @@ def emit(
         from gpupipe.pipeline.atomic.file import write_text
 
         require_no_conflict(output, inputs)
-        write_text(output, json.dumps(document, indent=2) + "\n")
+        write_text(output, json.dumps(document, indent=2) + "\n", is_private=False)
     if as_json:
         click.echo(json.dumps(document, indent=2))
     else:

@@ -15,7 +15,9 @@ from gpupipe.cli.options import (
     id_option,
     keep_option,
     limit_option,
+    mode_option,
     no_id_option,
+    output_file_option,
     parse_limits,
     parse_tables,
     require_date,
@@ -33,13 +35,13 @@ if TYPE_CHECKING:
 @click.command
 @click.argument("model", metavar="RUN_OR_MODEL", type=click.Path(path_type=Path))
 @click.argument("data", metavar="[INPUT]", required=False, type=PATH_OR_URL)
-@click.option(
-    "-o",
-    "--output",
-    type=click.Path(path_type=Path),
+@output_file_option(
+    "The .csv or .parquet file to write; with --cluster, a new folder of Parquet files.",
+    metavar="PATH",
     required=True,
-    help="The .csv or .parquet file to write; with --cluster, a new folder of Parquet files.",
+    callback=None,
 )
+@mode_option
 @id_option
 @no_id_option
 @keep_option

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     type=click.Path(path_type=Path),
     help="The run directory to write. Default: a new one in the output folder of CONFIG (runs/).",
 )
+@click.option("--mode", type=int, help="Permissions of the files, instead of `output_mode` of CONFIG (600).")
 @click.option("--resume", is_flag=True, help="Resume an interrupted run from its checkpoints.")
 @click.option(
     "--nproc",
@@ -47,6 +48,7 @@ def command(
     device: Device | None,
     cluster: str | None,
     output: Path | None,
+    mode: int | None,
     resume: bool,
     nproc: int,
     monitor: bool,
@@ -79,6 +81,7 @@ def command(
     from gpupipe.pipeline.limits.safe_points import StopSignal
 
     extra = [] if device is None else [f"device={device}"]
+    extra += [] if mode is None else [f"output_mode={mode}"]
     extra += [] if cluster is None else [override_of(cluster)]
     settings = load_config(config, [*overrides, *extra])
     if monitor and settings.monitor.period is None:

@@ -28,7 +28,7 @@ JsonSchema = dict[str, Any]
 def json_schema(broken: list[ConfigError] | None = None) -> JsonSchema:
     """Return the JSON Schema (draft 2020-12) of configurations, including short forms and installed plug-ins.
 
-    Plug-ins that cannot be loaded are skipped; their errors are appended to `broken`.
+    Plug-ins that cannot be loaded or described are skipped; their errors are appended to `broken`.
     """
     own_ops, own_models = (_parts(registry, [] if broken is None else broken) for registry in (OPS, MODELS))
     parts: list[type[Settings]] = [Config, *own_ops.values(), *own_models.values()]
@@ -59,7 +59,11 @@ def _parts(registry: Registry[type[Any]], broken: list[ConfigError]) -> dict[str
     found = {}
     for name in registry.known_names():
         try:
-            found[name] = registry.get(name)
+            part = registry.get(name)
+            if (plugin := registry.plugin(name)) is not None:
+                with plugin.blame("has no JSON Schema"):
+                    part.model_json_schema()
+            found[name] = part
         except ConfigError as error:
             broken.append(error)
     return found
@@ -67,7 +71,7 @@ def _parts(registry: Registry[type[Any]], broken: list[ConfigError]) -> dict[str
 
 def _op_item(ops: dict[str, JsonSchema]) -> JsonSchema:
     """Return the schema of an op: ``{name: settings}``, or the name of one that requires no settings."""
-    bare = [name for name, op in OPS.items() if not requires_settings(op)]
+    bare = [name for name, op in OPS.items() if name in ops and not requires_settings(op)]
     settings = _closed(ops, minProperties=1, maxProperties=1)
     return {"title": "Feature op", "anyOf": [{"enum": bare}, settings]}
 

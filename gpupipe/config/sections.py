@@ -29,6 +29,7 @@ from gpupipe.report.settings import Report
 from gpupipe.rules import ColumnRules
 from gpupipe.settings import Settings, Size
 from gpupipe.splits import Split
+from gpupipe.units import FileMode
 from gpupipe_kernels.engines import EngineSetting
 
 
@@ -151,6 +152,10 @@ class Config(Settings):
         default_factory=TrackSettings, description="Trackers that the run is logged to: MLflow, Weights & Biases."
     )
     output: str = Field(default="runs/", min_length=1, description="Folder in which run directories are created.")
+    output_mode: FileMode = Field(
+        default=600,
+        description="Permissions of the files of a run, whatever the umask; `640`: the group can read them.",
+    )
 
     _origin: ConfigOrigin = PrivateAttr(default_factory=ConfigOrigin)
 

@@ -163,7 +163,7 @@ def assign_ranks(shares: Sequence[Sequence[int]], homes: Sequence[str], workers:
 def _can_reach(gang: Gang, checkpoint: Checkpoint) -> bool:
     """Return whether rank 0 can read the folder of the checkpoint under the same path."""
     folder = checkpoint.path.parent
-    folder.mkdir(parents=True, exist_ok=True)
+    folder.mkdir(0o700, parents=True, exist_ok=True)
     with NamedTemporaryFile(dir=folder, suffix=".probe") as probe:
         (found,) = gang.gather([gang.submit(0, lambda _, path: Path(path).is_file(), probe.name)])
     with suppress(OSError):  # others are in it

@@ -91,10 +91,8 @@ class Pipeline(FeatureAccess):
         Feature ops, each ``{name: settings}``. A kernel may be the decorated function itself.
     models : list or str, optional
         Candidates of the leaderboard: names, or ``{name: parameters}`` with scikit-learn's parameter names.
-    name : str, optional
-        First part of the run directory's name.
-    seed : int, optional
-        Random seed of splits, folds and models.
+    name, seed : str and int, optional
+        First part of the run directory's name; random seed of splits, folds and models.
     device : {"auto", "cpu", "gpu"}, optional
         Device to run on. "auto" uses the GPU if it can be used; "gpu" raises DeviceError if it cannot.
     fallback : {"forbid", "allow"}, optional
@@ -103,6 +101,8 @@ class Pipeline(FeatureAccess):
         Engine for statistics, history features and texts on the CPU.
     output : str or Path, optional
         Folder in which run directories are created. Default: ``runs/``.
+    output_mode : {600, 640, 644, 660, 664, 666}, optional
+        Permissions of the files of a run; 640: the group can read them.
 
     Attributes
     ----------
@@ -158,6 +158,7 @@ class Pipeline(FeatureAccess):
         fallback: Literal["forbid", "allow"] | None = None,
         engine: EngineSetting | None = None,
         output: str | os.PathLike[str] | None = None,
+        output_mode: int | None = None,
     ) -> None:
         frame, (source, target) = source, place_values(source, target, "target")
         source, weight = place_values(source, weight, "weight")
@@ -169,7 +170,7 @@ class Pipeline(FeatureAccess):
             "cluster": cluster, "tables": tables, "features": features, "models": models,
             "data": name_columns(data, frame), "split": name_split_columns(split, frame), "evaluate": evaluate,
             "limits": limits, "monitor": monitor, "report": report, "track": track,
-            "output": os.fspath(output) if isinstance(output, os.PathLike) else output,
+            "output": os.fspath(output) if isinstance(output, os.PathLike) else output, "output_mode": output_mode,
         }  # fmt: skip
         about_rows, sections = _given(about_rows), _given(sections)
         if is_client(cluster):
@@ -245,9 +246,8 @@ class Pipeline(FeatureAccess):
         """
         if not isinstance(settings, Mapping):
             fix = "use gp.Pipeline for a frame or a path, gp.Pipeline.from_yaml for a configuration file"
-            raise ConfigError(
-                f"expected a dict of sections; got {describe_python_value(settings)}", where="settings", fix=fix
-            )
+            what = f"expected a dict of sections; got {describe_python_value(settings)}"
+            raise ConfigError(what, where="settings", fix=fix)
         with python_errors():
             return cls(parse_config(settings, with_device(overrides, device)))
 

@@ -25,6 +25,7 @@ from gpupipe.models import Resources
 from gpupipe.models.fitted.scikit_learn import FittedSklearn
 from gpupipe.names import count_noun
 from gpupipe.pipeline.atomic.disk import require_room, room_on
+from gpupipe.pipeline.atomic.policy import MODE
 from gpupipe.pipeline.candidate_latency import measure_latency
 from gpupipe.pipeline.checkpoints.keys import CheckpointKey, inputs_key, table_key
 from gpupipe.pipeline.checkpoints.run_checkpoints import RunCheckpoints
@@ -120,6 +121,7 @@ def run_pipeline(
     final = output if output is not None else default_run_directory(Path(config.output), config.name)
     with ExitStack() as stack:
         stack.enter_context(redact_output(redactor))
+        stack.callback(MODE.reset, MODE.set(int(str(config.output_mode), 8)))
         stack.enter_context(room_on(final.parent, "free some space, then resume the run with --resume"))
         stack.enter_context(locate_errors(config.origin))
         require_no_conflict(final, run_inputs(config), contents=["predictions.parquet"])

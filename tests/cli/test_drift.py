@@ -94,7 +94,7 @@ def test_workers_count_what_one_machine_counts(gpupipe_process, folder: Path) ->
 def test_the_monitor_page_is_written_whatever_the_verdict(gpupipe, folder: Path, tmp_path: Path) -> None:
     target = tmp_path / "monitor.html"
     target.write_text("the page of yesterday")
-    done = gpupipe("drift", "run", "moved.csv", "--html", target, "--fail-on", "high", "--quiet", cwd=folder)
+    done = gpupipe("drift", "run", "moved.csv", "--html", target, "--fail-on", "high", "--quiet", "--force", cwd=folder)
     assert (done.returncode, done.stdout) == (5, "")
     text = target.read_text(encoding="utf-8")
     assert "<h1>Drift of" in text and "<b>moved.csv</b>" in text and "most of all" in text

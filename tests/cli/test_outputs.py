@@ -14,7 +14,10 @@ from pathlib import Path
 import click
 import pytest
 
+from gpupipe.artifact import ArtifactReader
 from gpupipe.cli import COMMANDS, main
+from gpupipe.pipeline.atomic.policy import CAN_REPLACE, MODE
+from gpupipe.pipeline.scoring.bad_rows import REJECTED
 from tests.cli.test_faults import files_of_at_most
 
 CONFIG = """\
@@ -100,6 +103,104 @@ def test_the_output_of_every_command_is_o_and_output() -> None:
     assert silent == {"check", "open", "serve", "kernels test", "kernels warm"}
 
 
+PRIVATE = ("run", "predict", "explain", "export", "drift")  # outputs that may contain personal data: with --mode
+CALLS: dict[str, list[str]] = {
+    "predict": ["r", "t.csv"], "explain": ["r", "t.csv"], "export": ["r", "--format", "onnx"], "drift": ["r", "t.csv"],
+    "init": ["t.csv", "--target", "y"], "bench": ["c.yaml"], "runs": ["."], "compare": ["r", "{here}/r"],
+    "verify": ["r"], "plan": ["c.yaml"], "gpus": [], "doctor": [], "kernels": [], "schema": [],
+}  # fmt: skip
+
+
+def test_every_command_that_writes_a_file_has_force_and_private_ones_have_mode() -> None:
+    options = {name: {word for option in command.params for word in option.opts} for name, command in commands()}
+    assert {name for name in options if "--force" in options[name]} == {*WRITING, *PRINTING} - {"run"}
+    assert {name for name in options if "--mode" in options[name]} == {*PRIVATE}
+    assert set(CALLS) == {*WRITING, *PRINTING} - {"run"}
+
+
+@pytest.mark.parametrize("command", CALLS)
+def test_an_existing_file_or_link_is_not_replaced_and_no_work_is_done(
+    there: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, command: str
+) -> None:
+    monkeypatch.setattr(ArtifactReader, "__init__", lambda *args, **options: pytest.fail("the model was opened"))
+    suffix = ".yaml" if command == "init" else ".csv"
+    victim, link, dangling = (tmp_path / f"{name}{suffix}" for name in ("victim", "link", "dangling"))
+    victim.write_text(CONFIG)
+    link.symlink_to(victim)
+    dangling.symlink_to(tmp_path / "absent")
+    call = [command, *(word.format(here=there) for word in CALLS[command])]
+    for output, options, says in [
+        (victim, [], "add --force to replace it"),
+        (link, [], "already exists: it is a symbolic link"),
+        (link, ["--force"], "already exists: it is a symbolic link"),
+        (dangling, ["--force"], "already exists: it is a symbolic link"),
+    ]:
+        assert main([*call, "-o", str(output), *options]) == 2
+        shown = capsys.readouterr()
+        assert f"{output} already exists" in shown.err and says in shown.err and not shown.out
+    assert victim.read_text() == CONFIG and len([*tmp_path.iterdir()]) == 3
+
+
+def test_a_default_output_is_not_replaced_either(there: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (there / "t.yaml").write_text(CONFIG)
+    try:
+        assert main(["init", "t.csv", "--target", "y"]) == 2
+        assert "t.yaml already exists" in capsys.readouterr().err and (there / "t.yaml").read_text() == CONFIG
+    finally:
+        (there / "t.yaml").unlink()
+
+
+def test_rejected_rows_of_an_earlier_scoring_are_not_replaced_either(
+    there: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    call = ["predict", "r", "t.csv", "--on-error", "reject", "--quiet", "-o", str(tmp_path / "s.csv")]
+    (tmp_path / "s.rejected.csv").write_text(",".join(REJECTED) + "\n")
+    assert main(call) == 2
+    assert "s.rejected.csv already exists" in capsys.readouterr().err and not (tmp_path / "s.csv").exists()
+    assert main([*call, "--force"]) == 0
+    assert [path.name for path in tmp_path.iterdir()] == ["s.csv"]
+
+
+@pytest.mark.parametrize("mask", [0o000, 0o077])
+def test_modes_of_outputs(there: Path, tmp_path: Path, mask: int) -> None:
+    calls = {"predict": "s.csv", "explain": "e.parquet", "drift": "d.html", "schema": "schema.json"}
+    before = os.umask(mask)
+    try:
+        for mode, options in [(0o600, []), (0o640, ["--mode", "640"]), (0o644, ["--mode", "0644"])]:
+            for command, name in calls.items() if mode == 0o600 else [("predict", "s.csv"), ("drift", "d.html")]:
+                output = tmp_path / name
+                assert main([command, *CALLS[command], "-o", str(output), "--force", *options]) == 0
+                expected = 0o666 & ~mask if command == "schema" else mode
+                assert stat.S_IMODE(output.stat().st_mode) == expected, command
+            folder = tmp_path / f"exported-{mode}"
+            assert main(["export", "r", "-o", str(folder), *options]) == 0
+            of_folder = {0o600: 0o700, 0o640: 0o750, 0o644: 0o755}[mode]
+            assert stat.S_IMODE(folder.stat().st_mode) == of_folder
+            assert {stat.S_IMODE(path.stat().st_mode) for path in folder.iterdir()} == {mode}
+    finally:
+        os.umask(before)
+    assert (MODE.get(), CAN_REPLACE.get()) == (0o600, True)
+
+
+def test_the_mode_of_a_run_is_that_of_the_option_or_of_the_configuration(there: Path, tmp_path: Path) -> None:
+    found = {stat.S_IMODE(path.stat().st_mode) for path in (there / "r").rglob("*") if path.is_file()}
+    assert found == {0o600} and stat.S_IMODE((there / "r/model").stat().st_mode) == 0o700
+    for name, options in {"a": ["--set", "output_mode=0640"], "b": ["--mode", "640"]}.items():
+        assert main(["run", "c.yaml", *options, "--output", str(tmp_path / name), "--quiet"]) == 0
+        of_file, of_folder = (stat.S_IMODE((tmp_path / name / each).stat().st_mode) for each in ("log.jsonl", "model"))
+        assert (of_file, of_folder) == (0o640, 0o750)
+        assert "output_mode: 640\n" in (tmp_path / name / "config.yaml").read_text()
+
+
+@pytest.mark.parametrize("mode", ["700", "777", "64", "060", "-1", "601", "0o640", "u+r"])
+def test_another_mode_is_refused(there: Path, capsys: pytest.CaptureFixture[str], mode: str) -> None:
+    for command in PRIVATE:
+        call = [command, *(["c.yaml"] if command == "run" else CALLS[command])]
+        assert main([*call, "-o", "new.csv", f"--mode={mode}"]) == 2
+        shown = capsys.readouterr().err
+        assert "600, 640, 644, 660, 664" in shown or "not a valid integer" in shown
+
+
 @pytest.mark.parametrize(
     ("args", "output"),
     [
@@ -111,7 +212,7 @@ def test_the_output_of_every_command_is_o_and_output() -> None:
     ],
 )
 def test_a_printed_document_overwrites_nothing_that_was_read(there: Path, args: list[str], output: str) -> None:
-    assert main([each.format(here=there) for each in args] + ["-o", output]) == 2
+    assert main([each.format(here=there) for each in args] + ["-o", output, "--force"]) == 2
 
 
 def test_a_printed_document_is_written_too(there: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -242,8 +343,9 @@ def test_init_overwrites_configurations_only(
 
 @pytest.mark.parametrize("output", ["c.yaml", "hard.yaml", "t.csv", "symbolic.csv", "x.csv", "peer.py"])
 def test_bench_overwrites_nothing_that_it_reads(there: Path, capsys: pytest.CaptureFixture[str], output: str) -> None:
-    assert main(["bench", "c.yaml", "--data", "x.csv", "--peer", "peer.py", "--json", output]) == 2
-    assert "the output would overwrite" in capsys.readouterr().err
+    assert main(["bench", "c.yaml", "--data", "x.csv", "--peer", "peer.py", "--json", output, "--force"]) == 2
+    says = "it is a symbolic link" if output == "symbolic.csv" else "the output would overwrite"
+    assert says in capsys.readouterr().err
 
 
 def test_outputs_next_to_the_inputs_are_written(workplace: Path, tmp_path: Path) -> None:
@@ -259,21 +361,19 @@ def test_outputs_next_to_the_inputs_are_written(workplace: Path, tmp_path: Path)
     assert main(["init", str(tmp_path / "parts"), "--target", "y", "-o", str(tmp_path / "parts/c.yaml")]) == 0
 
 
-def test_a_configuration_is_replaced_atomically_through_its_link_with_its_permissions(
+def test_a_configuration_is_replaced_atomically(
     workplace: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    real, link = tmp_path / "real.yaml", tmp_path / "link.yaml"
-    real.write_text(CONFIG)
-    real.chmod(0o600)
-    link.symlink_to(real)
-    command = ["init", str(workplace / "t.csv"), "--target", "y", "-o", str(link), "--force"]
+    config = tmp_path / "c.yaml"
+    config.write_text(CONFIG)
+    command = ["init", str(workplace / "t.csv"), "--target", "y", "-o", str(config), "--force"]
     with files_of_at_most(100):
         assert main(command) == 3
     assert "the disk is full" in capsys.readouterr().err
-    assert real.read_text() == CONFIG
+    assert config.read_text() == CONFIG
     assert main(command) == 0
-    assert "t.csv" in real.read_text() != CONFIG and link.is_symlink() and stat.S_IMODE(real.stat().st_mode) == 0o600
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["link.yaml", "real.yaml"]
+    assert "t.csv" in config.read_text() != CONFIG
+    assert [path.name for path in tmp_path.iterdir()] == ["c.yaml"]
     with files_of_at_most(100):
         assert main([*command[:-2], str(tmp_path / "new.yaml")]) == 3
     assert not (tmp_path / "new.yaml").exists()

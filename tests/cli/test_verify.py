@@ -98,7 +98,7 @@ def test_export_makes_a_model_that_verifies_and_does_not_replace_other_folders(
         p.name for p in (trained / "model").iterdir()
     )
     again = gpupipe("export", trained, "-o", tmp_path / "served")
-    assert again.returncode == 2 and "expected a new or an empty directory" in again.stderr
+    assert again.returncode == 2 and "it is not empty" in again.stderr
 
 
 def test_code_in_a_model_needs_permission(gpupipe, tmp_path: Path) -> None:

@@ -259,8 +259,8 @@ def test_a_full_disk_is_a_limit_error() -> None:
     [
         ("absent/out", "no such folder"),
         ("out.parquet", "expected a folder"),
-        ("full", "expected a new or an empty folder"),
-        ("file", "expected a new or an empty folder"),
+        ("full", "it is not empty"),
+        ("file", "it is a file"),
     ],
 )
 def test_an_invalid_output_is_rejected_before_workers_start(output, words, tmp_path) -> None:

@@ -6,6 +6,7 @@ import random
 import re
 import shutil
 import signal
+import stat
 import subprocess
 import sys
 from collections.abc import Callable
@@ -18,6 +19,7 @@ import pytest
 from gpupipe.errors import ConfigError
 from gpupipe.pipeline.atomic import directory as atomic_directory
 from gpupipe.pipeline.atomic.drafts import MARKER
+from gpupipe.pipeline.atomic.policy import MODE
 from gpupipe.pipeline.atomic.rename import exchange
 from gpupipe.pipeline.jsonfile import write_json
 from gpupipe.pipeline.rundir import RunDirectory, default_run_directory
@@ -51,6 +53,27 @@ def test_a_run_directory_appears_when_it_is_complete_and_leaves_no_other_files(t
     written = ["churn", "churn/metrics.json", "churn/model", "churn/model/manifest.json", "churn/run.json"]
     assert tree(tmp_path / "runs") == written
     assert json.loads((final / "metrics.json").read_text()) == {"best": "x", "models": {"x": {"roc_auc": None}}}
+
+
+@pytest.mark.parametrize("mask", [0o000, 0o077])
+@pytest.mark.parametrize(("mode", "of_folders"), [(0o600, 0o700), (0o640, 0o750), (0o644, 0o755), (0o660, 0o770)])
+def test_files_and_folders_have_the_mode_of_the_policy_and_a_draft_is_private(
+    tmp_path: Path, mask: int, mode: int, of_folders: int
+) -> None:
+    before, token = os.umask(mask), MODE.set(mode)
+    try:
+        tmp_path.chmod(0o2777)  # folders in it inherit its group
+        with RunDirectory(tmp_path / "churn") as run:
+            (run.path / "model").mkdir()
+            (run.path / "model" / "levels.json").write_text("{}")
+            (run.path / "log.jsonl").touch(0o666)
+            assert stat.S_IMODE(run.path.parent.stat().st_mode) & 0o777 == 0o700
+    finally:
+        os.umask(before)
+        MODE.reset(token)
+    for path in (tmp_path / "churn", *(tmp_path / "churn").rglob("*")):
+        expected = of_folders | stat.S_ISGID if path.is_dir() else mode
+        assert stat.S_IMODE(path.stat().st_mode) == expected, path
 
 
 @pytest.mark.parametrize("error", [ValueError, KeyboardInterrupt, SystemExit])

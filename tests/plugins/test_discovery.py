@@ -96,7 +96,22 @@ def test_the_schema_has_installed_plugins(install: Install) -> None:
     assert "abc" in json.dumps(schema["$defs"]["Source"]["properties"]["format"]["enum"])
 
 
-@pytest.mark.parametrize("source", ["import no_such_library", "raise SystemExit(3)", "Halve = 3"])
+WRONG = [
+    "import no_such_library",
+    "raise SystemExit(3)",
+    "raise GeneratorExit",
+    "class Panic(BaseException):\n    pass\n\nraise Panic('two\\nlines' * 1000)",
+    "class Mute(Exception):\n    def __str__(self):\n        raise ValueError\n\nraise Mute",
+    "class Odd:\n    def __repr__(self):\n        raise ValueError\n\nHalve = Odd()",
+    "Halve = 3",
+    "def (",
+    f"from collections.abc import Callable\n{OP}    f: Callable[[int], int] = abs\n",
+    f"{OP}    f: 'NoSuchClass'\n",
+    f"{OP}\n    @classmethod\n    def __get_pydantic_json_schema__(cls, core, handler):\n        raise RuntimeError\n",
+]
+
+
+@pytest.mark.parametrize("source", WRONG)
 def test_a_broken_plugin_is_named_and_the_schema_has_the_others(
     install: Install, source: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -107,11 +122,27 @@ def test_a_broken_plugin_is_named_and_the_schema_has_the_others(
     ops = json.loads(shown.out)["properties"]["features"]["items"]["anyOf"][1]["properties"]
     assert "halve" in ops and "broken" not in ops and ops.keys() >= set(OPS.builtin_names())
     warnings = shown.err.splitlines()
-    assert len(warnings) == 2 and all("pkg-a 1.0" in line for line in warnings)
+    assert len(warnings) == 2 and all("pkg-a 1.0" in line and len(line) < 500 for line in warnings)
     path = tmp_path / "a.yaml"
     path.write_text(CONFIG)
     assert main(["check", str(path), "--no-data"]) == 0  # with the plug-in that works
     assert main(["kernels", "--json"]) == 0
+
+
+def test_what_a_plugin_prints_when_it_is_imported_is_not_part_of_a_document(
+    install: Install, capsys: pytest.CaptureFixture[str]
+) -> None:
+    install("pkg-a", "1.0", {"gpupipe.ops": {"halve": "pkg_a:Halve"}}, f"print('loaded')\n{OP}")
+    assert main(["schema"]) == 0
+    shown = capsys.readouterr()
+    json.loads(shown.out)
+    assert shown.err == "loaded\n"
+
+
+def test_ctrl_c_in_the_import_of_a_plugin_ends_the_command(install: Install) -> None:
+    install("pkg-a", "1.0", {"gpupipe.ops": {"halve": "pkg_a:Halve"}}, "raise KeyboardInterrupt")
+    with pytest.raises(KeyboardInterrupt):
+        OPS.get("halve")
 
 
 def test_configurations_without_plugins_do_not_search_for_them(install: Install, tmp_path: Path) -> None:

@@ -45,7 +45,7 @@ def solve(task: AnswerTask, folder: Path) -> Answer:
     path.write_text(yaml.safe_dump(config, sort_keys=False, allow_unicode=True), encoding="utf8")
     _gpupipe(task, "run", str(path), "--output", str(output), "--json")
     fit_s = clock.lap()
-    _gpupipe(task, "predict", str(output), str(folder / TEST_FILE), "-o", str(scored), "--quiet")
+    _gpupipe(task, "predict", str(output), str(folder / TEST_FILE), "-o", str(scored), "--force", "--quiet")
     predictions = _predictions(task, pd.read_parquet(scored))
     return Answer(predictions, fit_s, clock.lap(), _note(output))
 

@@ -66,8 +66,9 @@ class Checkpoint:
     def _write(self, body: memoryview) -> None:
         new = self.path.with_suffix(f".{os.getpid()}.tmp")
         try:
-            self.path.parent.mkdir(parents=True, exist_ok=True)
-            with new.open("wb") as file:
+            self.path.parent.mkdir(0o700, parents=True, exist_ok=True)
+            new.unlink(missing_ok=True)  # of an earlier process; "x" follows no link
+            with new.open("xb") as file:
                 file.write(hashlib.sha256(body).digest())
                 file.write(body)
                 file.flush()

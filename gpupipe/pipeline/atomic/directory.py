@@ -7,7 +7,8 @@ draft contains:
 ``old``       the directory being replaced
 ``disposed``  the replaced directory while it is removed
 
-The writing process locks the draft. Later runs in the same folder remove drafts whose process has ended.
+Others cannot open a draft. Its files get the permissions `MODE` before it is renamed. The writing
+process locks the draft. Later runs in the same folder remove drafts whose process has ended.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from typing import Self
 
 from gpupipe.errors import ConfigError
 from gpupipe.pipeline.atomic.drafts import is_draft, make_draft, remove, sweep
+from gpupipe.pipeline.atomic.policy import MODE
 from gpupipe.pipeline.atomic.rename import exchange, sync, sync_tree
 from gpupipe.system_errors import is_full
 
@@ -65,11 +67,11 @@ class AtomicDirectory:
         self.final = Path(os.path.abspath(final))
         self.path = self.final
         self.is_kept = False
-        self._draft, self._lock = self.final, -1
+        self._draft, self._lock, self._mode = self.final, -1, MODE.get()
 
     def __enter__(self) -> Self:
         try:
-            self._require_place()
+            self.require_place()
             self.final.parent.mkdir(parents=True, exist_ok=True)
             self._sweep()
             self._draft, self._lock = make_draft(self.final.parent / f".{self.final.name}.tmp-")
@@ -108,7 +110,7 @@ class AtomicDirectory:
     def _refusal(self, problem: str, fix: str = FIX) -> ConfigError:
         return ConfigError(f"cannot write the {self.kind}: {problem}", where=str(self.final), fix=fix)
 
-    def _require_place(self) -> None:
+    def require_place(self) -> None:
         """Raise ConfigError if `final` exists and must not be replaced."""
         final = self.final
         if final.is_symlink():
@@ -131,7 +133,7 @@ class AtomicDirectory:
         to it as ``NAME.new-RANDOM``.
         """
         self._finish()
-        sync_tree(self.path)
+        sync_tree(self.path, self._mode)
         try:
             self._put_in_place()
         except ConfigError as error:
@@ -151,7 +153,7 @@ class AtomicDirectory:
             except OSError as error:
                 if error.errno not in CHANGED:
                     raise
-            self._require_place()
+            self.require_place()
             try:
                 self._replace()
                 return

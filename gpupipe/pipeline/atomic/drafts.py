@@ -29,7 +29,7 @@ def make_draft(prefix: Path) -> tuple[Path, int]:
     """
     while True:
         path = Path(f"{prefix}{secrets.token_hex(8)}")
-        path.mkdir()
+        path.mkdir(0o700)
         if (lock := hold(path)) is not None:
             break
     try:

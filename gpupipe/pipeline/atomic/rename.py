@@ -8,6 +8,8 @@ import os
 import sys
 from pathlib import Path
 
+from gpupipe.pipeline.atomic.policy import PRIVATE, set_mode
+
 AT_FDCWD = -100
 EXCHANGE = 2  # RENAME_EXCHANGE of Linux, and RENAME_SWAP of macOS
 UNKNOWN = (errno.EINVAL, errno.ENOSYS, errno.ENOTSUP, errno.EPERM)  # not supported by the system or file system
@@ -36,12 +38,12 @@ def exchange(one: Path, other: Path) -> bool:
     raise OSError(number, os.strerror(number), str(other))
 
 
-def sync_tree(folder: Path) -> None:
-    """Flush a directory tree to disk, so that after a power failure a renamed tree has its content."""
+def sync_tree(folder: Path, mode: int = PRIVATE) -> None:
+    """Set the mode of a tree, and flush it to disk: after a power failure, a renamed tree has its content."""
     for parent, _, files in os.walk(folder):
-        for name in files:
-            sync(Path(parent) / name)
-        sync(Path(parent))
+        for path in (*(Path(parent) / name for name in files), Path(parent)):
+            set_mode(path, mode)
+            sync(path)
 
 
 def sync(path: Path) -> None:

@@ -36,7 +36,7 @@ NO_RESULT = ("bench", "cli", "doctor", "metrics", "report", "starter")  # packag
 # Sections that cannot change the table, and sections with their own part of a key.
 WITHOUT = {
     "name", "seed", "device", "fallback", "gpu", "cluster", "source", "tables", "split", "features", "models",
-    "evaluate", "limits", "monitor", "report", "track", "output",
+    "evaluate", "limits", "monitor", "report", "track", "output", "output_mode",
 }  # fmt: skip
 
 

@@ -154,7 +154,7 @@ class CheckpointStore:
 def _draft(folder: Path) -> tuple[Path, int]:
     for _ in range(TRIES):
         with suppress(FileNotFoundError):  # another run has just removed the folder
-            folder.mkdir(parents=True, exist_ok=True)
+            folder.mkdir(0o700, parents=True, exist_ok=True)
             return make_draft(folder / DRAFT)
     raise ConfigError("another process keeps deleting this directory", where=str(folder), fix="name another --output")
 

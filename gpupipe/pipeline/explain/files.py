@@ -89,8 +89,8 @@ def explain_file(
             notes[text] = None
             log(text)
 
-    require_output_file(output)
     require_no_conflict(output, scoring_inputs(model, data, tables))
+    require_output_file(output)
     loaded = load_model(model, device, allow_code=allow_code, untrusted=untrusted, limits=limits)
     require_explainable(loaded.goal)
     try_event_tables(loaded, tables, adjust)
@@ -219,8 +219,7 @@ class _TableWriter:
         self._writer: Any = None
 
     def __enter__(self) -> _TableWriter:
-        draft = self._stack.enter_context(replace_file(self._output))
-        self._file = self._stack.enter_context(draft.open("wb"))  # Arrow itself opens UTF-8 paths only
+        self._file = self._stack.enter_context(replace_file(self._output))  # Arrow itself opens UTF-8 paths only
         return self
 
     def __exit__(self, *error: Any) -> bool | None:

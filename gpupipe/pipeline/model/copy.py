@@ -5,7 +5,7 @@ from __future__ import annotations
 import shutil
 from pathlib import Path
 
-from gpupipe.errors import ArtifactError, ConfigError
+from gpupipe.errors import ArtifactError
 from gpupipe.io.output_conflicts import require_no_conflict
 from gpupipe.pipeline.atomic.directory import AtomicDirectory
 from gpupipe.pipeline.atomic.disk import room_on
@@ -27,12 +27,10 @@ def copy_model(source: Path, target: Path, device: str = "auto", allow_code: boo
     ArtifactError
         If a file is corrupt, the model has no recorded rows, or the copy fails verification. No copy is left then.
     """
-    if target.is_symlink() or (target.exists() and (not target.is_dir() or any(target.iterdir()))):
-        what = "expected a new or an empty directory"
-        raise ConfigError(what, where=str(target), fix="name a directory that does not exist yet, or is empty")
+    (directory := AtomicDirectory(target)).require_place()
     require_no_conflict(target, model_inputs(source), contents=[])
     model = load_model(source, device, allow_code=allow_code)  # every file is checked before one is copied
-    with room_on(target.parent, "free disk space, or name another directory"), AtomicDirectory(target) as directory:
+    with room_on(target.parent, "free disk space, or name another directory"), directory:
         for file in sorted(model.folder.iterdir()):
             shutil.copyfile(file, directory.path / file.name)
         found = load_model(directory.path, device, allow_code=allow_code).verify()

@@ -13,7 +13,14 @@ def model_folder(path: str | Path) -> Path:
 
     Raise ArtifactError if there is none; the message says what the path is instead.
     """
-    folder = Path(path)
+    try:
+        return _find_model(Path(path))
+    except PermissionError as error:
+        fix = "use gpupipe as the owner of the model, who can also write it with --mode 640 or 644"
+        raise ArtifactError("the model cannot be read: permission denied", where=str(path), fix=fix) from error
+
+
+def _find_model(folder: Path) -> Path:
     inner = folder / "model"
     if (inner / MANIFEST).is_file():
         if inner.is_symlink():

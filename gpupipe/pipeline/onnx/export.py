@@ -95,8 +95,8 @@ def write_onnx(model: Model, path: Path) -> OnnxExport:
     if missing := [name for name in NEEDED if find_spec(name) is None]:
         what = f"an ONNX file needs {' and '.join(missing)}, which {'are' if len(missing) > 1 else 'is'} not installed"
         raise ConfigError(what, where=str(path), fix="pip install 'gpupipe[onnx]'")
-    require_writable_file(path)
     require_no_conflict(path, model_inputs(model.folder))
+    require_writable_file(path)
     reader = ArtifactReader(model.folder)
     networks = _read_networks(model, reader)
     require_expressible(model.goal, model.features, model.estimator, networks, where)
@@ -107,8 +107,8 @@ def write_onnx(model: Model, path: Path) -> OnnxExport:
     omitted = tuple(_omitted(model))
     file = _file(graph, model, inputs, outputs, omitted)
     comparisons = _compared(file, matrix, model, reader, inputs, outputs)
-    with replace_file(path) as draft:
-        draft.write_bytes(file.SerializeToString())
+    with replace_file(path) as output:
+        output.write(file.SerializeToString())
     return OnnxExport(path, tuple(inputs), tuple(outputs), comparisons, omitted)
 
 

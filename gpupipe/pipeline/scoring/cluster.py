@@ -219,7 +219,4 @@ def _require_new(output: Path) -> None:
             "expected a folder: a cluster writes several Parquet files", where=str(output),
             fix=f"name a folder, such as {output.with_suffix('')}, or remove --cluster",
         )  # fmt: skip
-    if output.is_symlink() or (output.exists() and (not output.is_dir() or any(output.iterdir()))):
-        raise ConfigError(
-            "expected a new or an empty folder", where=str(output), fix="name a folder that does not exist yet"
-        )
+    AtomicDirectory(output).require_place()

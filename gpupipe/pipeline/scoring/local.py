@@ -102,9 +102,12 @@ def score(
         notes.append(text)
         log(text)
 
-    require_output_file(output)
     for path in (output, *([rejected_path(output)] if on_error != "error" else [])):
         require_no_conflict(path, scoring_inputs(model, data, tables))
+    require_output_file(output)
+    if on_error != "error":
+        require_own_file(rejected_path(output))
+        require_output_file(rejected_path(output))
     loaded_model = load_model(model, device, allow_code=allow_code, untrusted=untrusted, limits=limits)
     if explain:
         require_explainable(loaded_model.goal)
@@ -117,7 +120,6 @@ def score(
         return _score_entities(loaded_model, output, tables or {}, as_of, note, started, safe_csv)
     source = adjust(loaded_model.source_of(data))
     if on_error != "error":
-        require_own_file(rejected_path(output))
         source = source.model_copy(update={"csv": source.csv.model_copy(update={"bad_rows": "skip"})})
     loaded, label = read_arrow(source, may_be_empty=True), mask(source.label)
     if loaded.n_skipped and on_error == "error":

@@ -54,7 +54,7 @@ def write_table(table: pa.Table, output: Path, safe_csv: bool = False) -> None:
     if output.suffix == ".csv":
         table = _with_texts(table)
         table = escape_formulas(table) if safe_csv else table
-    with replace_file(output) as draft, draft.open("wb") as file:  # Arrow itself opens UTF-8 paths only
+    with replace_file(output) as file:  # Arrow itself opens UTF-8 paths only
         (pa_csv.write_csv if output.suffix == ".csv" else pq.write_table)(table, file)
 
 

@@ -18,7 +18,7 @@ from gpupipe.pipeline.leaderboard import LeaderboardEntry, LeaderboardResult
 from gpupipe.pipeline.timeline import Stage
 from gpupipe.pipeline.trackers.tracker import MetricPoint, TrackedDataset
 
-NOT_PARAMETERS = ("name", "output", "monitor", "track")  # sections that cannot change a result, nor its costs
+NOT_PARAMETERS = ("name", "output", "output_mode", "monitor", "track")  # sections that change no result and no cost
 
 
 def now_ms() -> int:

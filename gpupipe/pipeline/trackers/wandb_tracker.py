@@ -28,7 +28,7 @@ class WandbTracker(ExperimentTracker):
     def start(self, run: str, name: str, parent: str | None, tags: Mapping[str, str], time_ms: int) -> dict[str, str]:
         """Start a run, or continue that of an interrupted run."""
         folder = Path(self.settings["folder"])
-        folder.mkdir(parents=True, exist_ok=True)
+        (folder / "wandb").mkdir(0o700, parents=True, exist_ok=True)  # wandb itself obeys the umask
         kind = tags.get("gpupipe/kind", "run")
         started = wandb.init(
             project=self.settings["project"], name=name[:MOST_IN_NAME], dir=folder, mode=self.settings["mode"],

@@ -178,10 +178,12 @@ class TrackerWorker:
         if self._ids_path is None:
             return
         with suppress(OSError):  # then --resume starts a new run
-            self._ids_path.parent.mkdir(parents=True, exist_ok=True)
+            self._ids_path.parent.mkdir(0o700, parents=True, exist_ok=True)
             text = json.dumps({"ids": self._ids, "ended": sorted(self._ended)})
             draft = self._ids_path.with_suffix(f".{os.getpid()}.tmp")
-            draft.write_text(text, encoding="utf-8")
+            draft.unlink(missing_ok=True)  # of an earlier process; "x" follows no link
+            with draft.open("x", encoding="utf-8") as file:
+                file.write(text)
             draft.replace(self._ids_path)
 
     def _announce_upload(self, n_bytes: int) -> None:

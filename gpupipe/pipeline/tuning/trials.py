@@ -171,7 +171,7 @@ class _TrialFile:
             self.damage = f"trials cannot be saved, so --resume repeats them: {_first_line(error)}"
 
     def _open(self) -> None:
-        self.path.parent.mkdir(parents=True, exist_ok=True)
+        self.path.parent.mkdir(0o700, parents=True, exist_ok=True)
         storage = optuna.storages.RDBStorage(f"sqlite:///{self.path}")
         self._study = optuna.create_study(
             storage=storage, study_name=STUDY, direction=self.direction, load_if_exists=True

@@ -27,7 +27,7 @@ M_PERTURB = -6  # mallopt parameter: fill freed and new memory with a byte
 FILLS = (0xA5, 0x3C)
 ATTEMPTS = 4
 OPERATOR = 4  # field of NodeProto in onnx.proto
-SCORE = ("predict", "model", "t.parquet", "-o", "out.csv", "--quiet")
+SCORE = ("predict", "model", "t.parquet", "-o", "out.csv", "--force", "--quiet")
 ESTIMATORS = {
     "ubj": "estimator.ubj",
     "skops": "estimator.skops",
@@ -207,7 +207,7 @@ def _check(folder: Path) -> str:
     if n_rows != N_SCORED:
         return f"expected {N_SCORED} predictions, found {n_rows}"
     _filled(FILLS[1])
-    code = main([*SCORE[:-2], "again.csv", "--quiet"])
+    code = main([*SCORE[:-3], "again.csv", "--quiet"])
     _filled(FILLS[0])
     if code != 0:
         return f"exit code {code} on the second call"
