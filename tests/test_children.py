@@ -16,7 +16,15 @@ from pathlib import Path
 import pytest
 
 import gpupipe
-from gpupipe.children import Child, ChildError, ChildLimits, child_environment, python_command
+from gpupipe.children import (
+    Child,
+    ChildError,
+    ChildLimits,
+    child_environment,
+    exit_error,
+    private_environment,
+    python_command,
+)
 
 HANDLER = """
 import mmap, os, resource, signal, sys, time
@@ -246,3 +254,27 @@ def test_a_private_child_gets_no_secrets(tmp_path: Path, monkeypatch: pytest.Mon
         names = ast.literal_eval(child.request(b"").decode())
     assert not {*secrets} & {*names}
     assert {"PATH", "PYTHONPATH", "OMP_NUM_THREADS", "GPUPIPE_THREADS", "ADDED"} <= {*names}
+
+
+@pytest.mark.parametrize(
+    ("code", "cause", "how"),
+    [
+        (3, "exit", "exited with code 3"),
+        (0, "exit", "exited with code 0"),
+        (-signal.SIGSEGV, "crash", "crashed (SIGSEGV)"),
+        (-64_000, "crash", "crashed (signal 64000)"),
+        (-signal.SIGALRM, "time", "did not finish in time"),
+        (-signal.SIGKILL, "memory", "was killed (SIGKILL), probably for lack of memory"),
+    ],
+)
+def test_the_end_of_a_process_has_a_cause(code: int, cause: str, how: str) -> None:
+    error = exit_error(code, "last line")
+    assert (error.cause, error.how, error.output) == (cause, how, "last line")
+
+
+def test_a_private_environment_has_settings_and_no_secrets(monkeypatch: pytest.MonkeyPatch) -> None:
+    settings = {"GPUPIPE_THREADS": "2", "GPUPIPE_FORCE_CPU": "1", "GPUPIPE_CACHE_LIMIT": "1GiB", "OMP_NUM_THREADS": "2"}
+    for name in (*settings, "GPUPIPE_TOKEN", "GPUPIPE_DATABASE_PASSWORD", "AWS_SECRET_ACCESS_KEY"):
+        monkeypatch.setenv(name, settings.get(name, "secret"))
+    found = private_environment({"OWN": "value"})
+    assert "secret" not in found.values() and {**settings, "OWN": "value"}.items() <= found.items()

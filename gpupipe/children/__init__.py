@@ -7,7 +7,7 @@ All Python child processes of gpupipe are started with `python_command`, because
 from the current folder first, which may contain a ``json.py`` next to untrusted data.
 """
 
-from gpupipe.children.child import Child, ChildError, ChildLimits
+from gpupipe.children.child import Child, ChildError, ChildLimits, exit_error
 from gpupipe.children.commands import (
     child_environment,
     private_environment,
@@ -15,13 +15,15 @@ from gpupipe.children.commands import (
     script_command,
     script_environment,
 )
-from gpupipe.children.server import serve
+from gpupipe.children.server import limit_memory, serve
 
 __all__ = [
     "Child",
     "ChildError",
     "ChildLimits",
     "child_environment",
+    "exit_error",
+    "limit_memory",
     "private_environment",
     "python_command",
     "script_command",

@@ -255,13 +255,9 @@ class _Running:
         except subprocess.TimeoutExpired:
             return ChildError("reply", "closed the connection", self._output_tail())
         output = self._output_tail()
-        if code == -signal.SIGKILL:
-            return ChildError("memory", "was killed (SIGKILL), probably for lack of memory", output)
         if code and NO_MEMORY.search(output):
             return ChildError("memory", self._out_of_memory(), output)
-        if code < 0:
-            return ChildError("crash", f"crashed ({_signal_name(-code)})", output)
-        return ChildError("exit", f"exited with code {code}", output)
+        return exit_error(code, output)
 
     def _out_of_memory(self) -> str:
         limit = self.limits.memory_bytes
@@ -282,6 +278,18 @@ class _Running:
         return self.output.decode(errors="replace")
 
 
+def exit_error(code: int, output: str = "") -> ChildError:
+    """Return the error of a child process that ended with an exit code, or, if negative, by a signal."""
+    if code == -signal.SIGKILL:
+        return ChildError("memory", "was killed (SIGKILL), probably for lack of memory", output)
+    if code == -signal.SIGALRM:
+        return ChildError("time", "did not finish in time", output)
+    if code < 0:
+        name = signal.Signals(-code).name if -code in set(signal.Signals) else f"signal {-code}"
+        return ChildError("crash", f"crashed ({name})", output)
+    return ChildError("exit", f"exited with code {code}", output)
+
+
 def _end(owner: int, process: subprocess.Popen[bytes], connection: socket.socket, lifeline: int) -> None:
     """Kill a process and its process group, and wait for it, so that no zombie is left."""
     connection.close()
@@ -295,7 +303,3 @@ def _end(owner: int, process: subprocess.Popen[bytes], connection: socket.socket
         with suppress(ProcessLookupError, PermissionError):
             os.killpg(process.pid, signal.SIGKILL)
     process.wait()
-
-
-def _signal_name(number: int) -> str:
-    return signal.Signals(number).name if number in set(signal.Signals) else f"signal {number}"

@@ -11,8 +11,8 @@ from pathlib import Path
 # Variables that configure Python, its libraries and gpupipe; any other variable may be a secret.
 PUBLIC_NAMES = {"PATH", "HOME", "LANG", "TZ", "TMPDIR", "TEMP", "TMP", "VIRTUAL_ENV", "CONDA_PREFIX", "XDG_CACHE_HOME"}
 PUBLIC_PREFIXES = (
-    "LC_", "LD_", "DYLD_", "PYTHON", "GPUPIPE_", "OMP_", "KMP_", "GOMP_", "OPENBLAS_", "MKL_", "BLIS_", "VECLIB_",
-    "NUMBA_", "CUDA_", "NVIDIA_", "MALLOC_", "GLIBC_", "ARROW_",
+    "LC_", "LD_", "DYLD_", "PYTHON", "OMP_", "KMP_", "GOMP_", "OPENBLAS_", "MKL_", "BLIS_", "VECLIB_", "NUMBA_",
+    "CUDA_", "NVIDIA_", "MALLOC_", "GLIBC_", "ARROW_", "GPUPIPE_CACHE", "GPUPIPE_FORCE_CPU", "GPUPIPE_THREADS",
 )  # fmt: skip
 
 

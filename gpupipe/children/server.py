@@ -32,7 +32,7 @@ def serve(handle: Callable[[bytes], bytes]) -> NoReturn:
     for fd in (connection_fd, lifeline):
         os.set_inheritable(fd, False)
     _end_with_parent(lifeline)
-    _limit_memory(memory_bytes)
+    limit_memory(memory_bytes)
     with socket.socket(fileno=connection_fd) as connection, suppress(BrokenPipeError, ConnectionResetError):
         connection.sendall(REPLY_HEADER.pack(READY, 0))
         while header := _receive(connection, REQUEST_HEADER.size):
@@ -75,7 +75,7 @@ def _end_with_parent(lifeline: int) -> None:
         fcntl.fcntl(lifeline, fcntl.F_SETFL, fcntl.fcntl(lifeline, fcntl.F_GETFL) | os.O_ASYNC)
 
 
-def _limit_memory(memory_bytes: int) -> None:
+def limit_memory(memory_bytes: int) -> None:
     """Disable core files, and limit memory to `memory_bytes` more than is allocated now, unless it is negative."""
     import resource
 

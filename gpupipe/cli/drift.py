@@ -12,11 +12,14 @@ from gpupipe.cli.options import (
     PATH_OR_URL,
     allow_code_option,
     device_option,
+    limit_option,
     mode_option,
     output_file_option,
+    parse_limits,
     parse_tables,
     require_date,
     table_option,
+    untrusted_option,
 )
 from gpupipe.cli.source_options import parse_source_options, rewrite_terms, source_option, use_command_line_terms
 from gpupipe.errors import ConfigError, DataError
@@ -58,6 +61,8 @@ if TYPE_CHECKING:
     help="Count on Dask workers: started on this machine (local), or those of a scheduler (address or file).",
 )
 @allow_code_option
+@untrusted_option
+@limit_option
 @click.option("--json", "as_json", is_flag=True, help="Print the report as one JSON document, with all counts.")
 @click.option("--quiet", is_flag=True, help="Print errors only.")
 def command(
@@ -72,6 +77,8 @@ def command(
     device: Device,
     cluster: str | None,
     allow_code: bool,
+    untrusted: bool,
+    limits: tuple[str, ...],
     as_json: bool,
     quiet: bool,
 ) -> int:
@@ -88,6 +95,7 @@ def command(
     with use_command_line_terms():
         if cluster is not None and (tables or as_of):
             raise ConfigError("--cluster cannot be combined with --table and --as-of", fix="remove --cluster")
+        model_limits = parse_limits(limits, untrusted, cluster)
         import json
 
         from gpupipe.io.settings import TableSource
@@ -105,17 +113,19 @@ def command(
             from gpupipe.pipeline.scoring.outputs import scoring_inputs
 
             require_no_conflict(html, scoring_inputs(model, data, further))
-        if cluster is None:
-            from gpupipe.pipeline.drift.detection import detect_drift
-            from gpupipe.pipeline.model.model import load_model
+        from gpupipe.pipeline.model.model import Model, load_model
 
-            loaded = load_model(model, device, allow_code=allow_code)
-            found = detect_drift(loaded, data, by, further, as_of, adjust)
+        on = device if cluster is None else "cpu"  # then, it is that of the workers
+        loaded = load_model(model, on, allow_code=allow_code, untrusted=untrusted, limits=model_limits)
+        if cluster is None or not isinstance(loaded, Model):
+            found = loaded.drift(adjust(loaded.source_of(data)), by, further, as_of)
         else:
             from gpupipe.config.cluster import settings_of
             from gpupipe.pipeline.drift.cluster import detect_on_cluster
+            from gpupipe.pipeline.scoring.cluster import absolute_path
 
-            found = detect_on_cluster(model, data, settings_of(cluster), by, device, allow_code, _log(quiet), adjust)
+            source = adjust(loaded.source_of(absolute_path(data)))
+            found = detect_on_cluster(loaded, source, settings_of(cluster), by, device, _log(quiet))
         if html is not None:
             from gpupipe.io.files import mask
             from gpupipe.pipeline.atomic.file import write_text

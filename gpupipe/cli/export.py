@@ -39,7 +39,8 @@ def command(
 ) -> None:
     """Copy the model of a run directory, or a model directory, into a folder, or write it as one ONNX file.
 
-    The folder or file appears only when it is complete and verified with the recorded rows of the model.
+    The folder or file appears only when it is complete and verified with the recorded rows of the model. There is no
+    --untrusted: copy the directory of an untrusted model, and run `gpupipe verify --untrusted`.
     """
     from gpupipe.cli.verify import summary
     from gpupipe.pipeline.atomic.file import require_writable_file

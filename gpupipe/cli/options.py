@@ -165,14 +165,17 @@ def emit(
         show()
 
 
-def parse_limits(options: Sequence[str], untrusted: bool) -> dict[str, str | float] | None:
+def parse_limits(options: Sequence[str], untrusted: bool, cluster: str | None = None) -> dict[str, str | float] | None:
     """Parse ``--limit memory=4GiB --limit time=5min`` to limits by name; None without ``--untrusted``.
 
     Raises
     ------
     ConfigError
-        If there are limits without ``--untrusted``.
+        If there are limits without ``--untrusted``, or ``--cluster`` with it.
     """
+    if untrusted and cluster is not None:
+        what = "--untrusted is not supported with --cluster: workers load models in their own processes"
+        raise ConfigError(what, fix="remove --cluster")
     if options and not untrusted:
         raise ConfigError(f"--limit {options[0]} requires --untrusted", fix="add --untrusted")
     found: dict[str, str | float] = {}

@@ -116,12 +116,7 @@ def command(
             )
         if safe_csv and (cluster is not None or output.suffix == ".parquet"):
             raise ConfigError("--safe-csv requires a CSV output; this one is Parquet", fix="remove --safe-csv")
-        if cluster is not None and untrusted:
-            raise ConfigError(
-                "--untrusted is not supported with --cluster: workers load models in their own processes",
-                fix="score on one machine",
-            )
-        model_limits = parse_limits(limits, untrusted)
+        model_limits = parse_limits(limits, untrusted, cluster)
         import json
 
         from gpupipe.io.settings import TableSource

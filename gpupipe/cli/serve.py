@@ -3,182 +3,147 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import click
 
-from gpupipe.cli.options import allow_code_option
+from gpupipe.cli.options import allow_code_option, limit_option, parse_limits, untrusted_option
 from gpupipe.serve.settings import ServeSettings
+from gpupipe.units import parse_duration_us, parse_size
 
 DEFAULTS = ServeSettings(model="")
 
 
-class Size(click.ParamType):  # type: ignore[type-arg]
-    """A number of bytes, such as 16MiB."""
+class Amount(click.ParamType):  # type: ignore[type-arg]
+    """A number with a unit, such as 16MiB or 10s, read by a function of `gpupipe.units`."""
 
-    name = "SIZE"
+    def __init__(self, name: str, parse: Callable[[str], float]) -> None:
+        self.name, self._parse = name, parse
 
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
-        """Return the number of bytes."""
-        from gpupipe.units import parse_size
-
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """Return the number of bytes or seconds."""
         try:
-            return value if isinstance(value, int) else parse_size(value)
+            return self._parse(value) if isinstance(value, str) else value
         except ValueError as error:
             self.fail(str(error), param, ctx)
 
 
-class Duration(click.ParamType):  # type: ignore[type-arg]
-    """A time span, such as 10s."""
+def _seconds(text: str, allow_zero: bool = False) -> float:
+    return parse_duration_us(text, allow_zero=allow_zero) / 1e6
 
-    name = "DURATION"
 
-    def __init__(self, allow_zero: bool = False) -> None:
-        self._allow_zero = allow_zero
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
-        """Return the number of seconds."""
-        from gpupipe.units import parse_duration_us
-
-        try:
-            return value if isinstance(value, float) else parse_duration_us(value, allow_zero=self._allow_zero) / 1e6
-        except ValueError as error:
-            self.fail(str(error), param, ctx)
+SIZE, DURATION = Amount("SIZE", parse_size), Amount("DURATION", _seconds)
+DURATION_OR_ZERO = Amount("DURATION", partial(_seconds, allow_zero=True))
+option = partial(click.option, show_default=True)
 
 
 @click.command
 @click.argument("model", metavar="RUN_OR_MODEL")
-@click.option("--host", default=DEFAULTS.host, show_default=True, help="Address to listen on.")
-@click.option(
+@option("--host", default=DEFAULTS.host, help="Address to listen on.")
+@option(
     "--port",
     type=click.IntRange(0, 65535),
     default=DEFAULTS.port,
-    show_default=True,
     help="Port to listen on. 0: a free port, which is printed.",
 )
-@click.option(
+@option(
     "--workers",
     type=click.IntRange(1, 256),
     default=DEFAULTS.workers,
-    show_default=True,
     help="Number of processes. Each has a copy of the model; dead ones are restarted.",
 )
-@click.option(
+@option(
     "--max-batch",
     type=click.IntRange(1),
     metavar="ROWS",
     default=DEFAULTS.max_batch,
-    show_default=True,
     help="Maximum number of rows predicted at once. Waiting requests are predicted together; larger requests in parts.",
 )
-@click.option(
+@option(
     "--batch-wait",
     "batch_wait_seconds",
-    type=Duration(allow_zero=True),
+    type=DURATION_OR_ZERO,
     default="0ms",
-    show_default=True,
     help="Time that a request waits for others to be predicted with it. 0ms: only until the requests that have arrived "
     "are read.",
 )
-@click.option(
-    "--max-body",
-    "max_body_bytes",
-    type=Size(),
-    default="16MiB",
-    show_default=True,
-    help="Maximum size of a request body.",
-)
-@click.option(
-    "--max-rows",
-    type=click.IntRange(1),
-    default=DEFAULTS.max_rows,
-    show_default=True,
-    help="Maximum number of rows of a request.",
-)
-@click.option(
+@option("--max-body", "max_body_bytes", type=SIZE, default="16MiB", help="Maximum size of a request body.")
+@option("--max-rows", type=click.IntRange(1), default=DEFAULTS.max_rows, help="Maximum number of rows of a request.")
+@option(
     "--explain",
     type=click.Choice(["demand", "start", "off"]),
     default=DEFAULTS.explain,
-    show_default=True,
     help="When the explanations of POST /predict?explain=K are prepared: by the first request for one, before the "
     "server is ready, or never.",
 )
-@click.option(
+@option(
     "--max-explain-rows",
     "max_explained_rows",
     type=click.IntRange(1),
     metavar="ROWS",
     default=DEFAULTS.max_explained_rows,
-    show_default=True,
     help="Maximum number of rows of a request for explanations.",
 )
-@click.option(
+@option(
     "--drift",
     type=click.Choice(["on", "off"]),
     default=DEFAULTS.drift,
-    show_default=True,
     help="Compare the predicted rows with the training rows of the model, for GET /drift and the metrics.",
 )
-@click.option(
+@option(
     "--drift-rows",
     type=click.IntRange(1_000, 1_000_000_000),
     metavar="ROWS",
     default=DEFAULTS.drift_rows,
-    show_default=True,
     help="Compare at most the last ROWS predicted rows of all workers, and at least half as many.",
 )
-@click.option(
+@option(
     "--max-waiting",
     type=click.IntRange(1),
     default=DEFAULTS.max_waiting,
-    show_default=True,
     help="Maximum number of requests of a worker that wait for their prediction; further ones get the status 429.",
 )
-@click.option(
+@option(
     "--max-connections",
     type=click.IntRange(1),
     default=DEFAULTS.max_connections,
-    show_default=True,
     help="Maximum number of open connections of a worker; further ones get the status 503.",
 )
-@click.option(
+@option(
     "--read-timeout",
     "read_seconds",
-    type=Duration(),
+    type=DURATION,
     default="10s",
-    show_default=True,
     help="Time limit for receiving the headers and body of a request.",
 )
-@click.option(
+@option(
     "--request-timeout",
     "request_seconds",
-    type=Duration(),
+    type=DURATION,
     default="30s",
-    show_default=True,
     help="Time limit for predicting a request after it was received; then its status is 503.",
 )
-@click.option(
+@option(
     "--keep-alive",
     "keep_alive_seconds",
-    type=Duration(),
+    type=DURATION,
     default="75s",
-    show_default=True,
     help="Time after which an idle connection is closed.",
 )
-@click.option(
+@option(
     "--shutdown-timeout",
     "shutdown_seconds",
-    type=Duration(),
+    type=DURATION,
     default="30s",
-    show_default=True,
     help="Time limit for finishing requests after SIGTERM or Ctrl-C.",
 )
-@click.option(
+@option(
     "--reload-interval",
     "poll_seconds",
-    type=Duration(allow_zero=True),
+    type=DURATION_OR_ZERO,
     default="1s",
-    show_default=True,
     help="Interval between checks for a new model in RUN_OR_MODEL. 0s: reload on SIGHUP only.",
 )
 @click.option(
@@ -191,12 +156,17 @@ class Duration(click.ParamType):  # type: ignore[type-arg]
 )
 @click.option("--name", default="", help="Name of the model in the Open Inference Protocol. Default: that of its run.")
 @allow_code_option
-def command(model: str, **options: Any) -> int:
+@untrusted_option
+@limit_option
+def command(model: str, untrusted: bool, limits: tuple[str, ...], **options: Any) -> int:
     """Serve predictions of a model over HTTP: of a run directory, a model directory, or a symbolic link to one.
 
     The address is printed on stdout when the server is ready; open it in a browser for a form and an example request.
     A new model in RUN_OR_MODEL replaces the old one without interruption if it loads and has the same columns and
     outputs. Set the environment variable GPUPIPE_TOKEN to require a bearer token.
+
+    With --untrusted, only worker processes open the model. Each has the limits: of memory, and of the time to open the
+    model, to predict a batch, and to explain 32 rows. A worker that ends is replaced.
 
     \b
     Exit codes:
@@ -208,6 +178,11 @@ def command(model: str, **options: Any) -> int:
     from gpupipe.serve.server import configure_log, serve_model
 
     configure_log()
+    allowed = parse_limits(limits, untrusted)
+    if allowed is not None:
+        from gpupipe.pipeline.untrusted.limits import UntrustedLimits
+
+        options["limits"] = UntrustedLimits.of(allowed)
     settings = ServeSettings(model=model, **options)
 
     def announce(url: str) -> None:

@@ -20,7 +20,14 @@ MOST_ROWS = 2**53
 
 
 def write_reference(writer: ArtifactWriter, reference: DriftReference) -> None:
-    """Write a reference, less than 0.5 kB for a usual column.
+    """Write a reference, less than 0.5 kB for a usual column."""
+    document, arrays = describe_reference(reference)
+    writer.json(NAME, document, compact=True)
+    writer.arrays(ARRAYS, arrays)
+
+
+def describe_reference(reference: DriftReference) -> tuple[dict[str, Any], dict[str, Array]]:
+    """Return a reference as JSON values and arrays by name.
 
     The arrays of all columns with the same dtype are one: an entry of an archive takes as much room as a column.
     """
@@ -31,8 +38,7 @@ def write_reference(writer: ArtifactWriter, reference: DriftReference) -> None:
         "metrics": {name: [each.value, each.n_rows] for name, each in reference.metrics.items()},
         "time": reference.time,
     }
-    writer.json(NAME, document, compact=True)
-    writer.arrays(ARRAYS, {key: np.concatenate(parts) for key, parts in arrays.items()})
+    return document, {key: np.concatenate(parts) for key, parts in arrays.items()}
 
 
 def _describe(column: DriftColumn, arrays: dict[str, list[Array]]) -> dict[str, Any]:
@@ -53,9 +59,12 @@ def read_reference(reader: ArtifactReader) -> DriftReference | None:
 
     Raise ValueError, KeyError or TypeError if a file is malformed.
     """
-    if NAME not in reader.names():
-        return None
-    document, rest = reader.json(NAME), _Rest(reader.arrays(ARRAYS))
+    return parse_reference(reader.json(NAME), reader.arrays(ARRAYS)) if NAME in reader.names() else None
+
+
+def parse_reference(document: Any, arrays: Mapping[str, Array]) -> DriftReference:
+    """Return the reference of `describe_reference`; raise ValueError, KeyError or TypeError if it is malformed."""
+    rest = _Rest(arrays)
     if set(document) != {"columns", "scores", "metrics", "time"} or not isinstance(document["time"], str):
         raise ValueError("expected columns, scores, metrics and time")
     columns, scores = (tuple(_read_columns(document[key], rest)) for key in ("columns", "scores"))

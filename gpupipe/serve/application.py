@@ -10,6 +10,7 @@ import hmac
 import logging
 import secrets
 from collections.abc import Awaitable, Callable, MutableMapping
+from hashlib import sha256
 from time import perf_counter
 from typing import Any
 
@@ -53,7 +54,7 @@ class Application:
     Parameters
     ----------
     token : str
-        Bearer token of all endpoints but the health checks; ``""``: none.
+        `token_digest` of the bearer token of all endpoints but the health checks; ``""``: none.
     """
 
     def __init__(self, slot: ModelSlot, settings: ServeSettings, metrics: Metrics, token: str = "") -> None:
@@ -61,7 +62,7 @@ class Application:
         self.is_closing = False
         self.n_waiting = 0
         self._buffered_bytes = 0
-        self._token = f"Bearer {token}".encode() if token else b""
+        self._token = token
         self._hosts = _allowed_hosts(settings)
         self._documents = Documents(self)
 
@@ -119,7 +120,7 @@ class Application:
             raise RequestProblem("unknown_host", "the Host header does not name this server; see --allow-host")
         if self._token and endpoint not in OPEN:
             given = headers.get(b"authorization", b"")
-            if not hmac.compare_digest(given, self._token):
+            if not hmac.compare_digest(sha256(given).hexdigest(), self._token):
                 raise RequestProblem(
                     "unauthorized", "expected the header Authorization: Bearer TOKEN",
                     headers=[(b"www-authenticate", b"Bearer")],

@@ -6,13 +6,17 @@ import asyncio
 import logging
 import math
 from collections.abc import Callable
+from contextlib import closing
+from pathlib import Path
 from time import monotonic
 
-from gpupipe.errors import ConfigError, GpupipeError
+from gpupipe.errors import ArtifactError, ConfigError, GpupipeError
+from gpupipe.pipeline.model.folder import model_folder
 from gpupipe.report.text import printable
 from gpupipe.serve.metrics import Metrics
 from gpupipe.serve.served_model import ServedModel, identify
 from gpupipe.serve.settings import ServeSettings
+from gpupipe.serve.time_limit import time_limit
 
 MOST_DELAY = 60.0  # seconds
 
@@ -67,9 +71,7 @@ class ModelWatch:
         explains = settings.explain == "start" or old.scorer.has_explanations
         try:
             # In a thread, so that requests are answered in the meantime.
-            new = await asyncio.to_thread(
-                ServedModel.load, settings.model, old.name, settings.allow_code, prepare_explanations=explains
-            )
+            new = await asyncio.to_thread(load_model, settings, old.name, explains)
             old.refuse_incompatible(new)
             self._install(new)
         except Exception as error:
@@ -85,3 +87,23 @@ class ModelWatch:
         self._metrics.count_reload(True)
         log.warning("version %s replaces version %s", new.version, old.version)
         return True
+
+
+def load_model(settings: ServeSettings, name: str, explains: bool) -> ServedModel:
+    """Return the new model, with explanations prepared if `explains`.
+
+    An untrusted one is opened in another process first, as it may end this one. Raise GpupipeError if it is refused.
+    """
+    tried = None
+    if settings.limits is not None:
+        from gpupipe.pipeline.untrusted.process import ModelProcess
+
+        folder = model_folder(Path(settings.model).resolve())
+        with closing(ModelProcess(folder, settings.allow_code, settings.limits)) as process:
+            process.request({"request": "scorer", "explains": explains}, lambda *reply: None)
+            tried = process.sha256
+    load = time_limit(settings.operation_seconds)(ServedModel.load)
+    new = load(settings.model, name, settings.allow_code, explains)
+    if tried not in (None, new.scorer.manifest["manifest_sha256"]):
+        raise ArtifactError("the model was replaced while it was loaded", where=settings.model)
+    return new

@@ -31,8 +31,9 @@ def serve_model(settings: ServeSettings, announce: Callable[[str], None]) -> int
     loaded, and ConfigError if the address cannot be used, or packages are missing.
     """
     require_packages()
-    if settings.workers > 1 and os.name != "posix":
-        raise ConfigError("--workers above 1 requires Linux or macOS", fix="use --workers 1")
+    has_children = settings.workers > 1 or settings.limits is not None  # then, this process never opens the model
+    if has_children and os.name != "posix":
+        raise ConfigError("--workers above 1 and --untrusted require Linux or macOS", fix="remove them")
     with bind(settings) as listener:
         if not settings.is_loopback and not os.environ.get(TOKEN):
             log.warning("other machines can reach %s without a token; set %s to require one", settings.host, TOKEN)
@@ -40,7 +41,7 @@ def serve_model(settings: ServeSettings, announce: Callable[[str], None]) -> int
         def on_ready() -> None:
             announce(url_of(listener))
 
-        if settings.workers > 1:
+        if has_children:
             from gpupipe.serve.supervisor import Supervisor
 
             return Supervisor(settings, listener, on_ready).run()

@@ -4,12 +4,18 @@ from __future__ import annotations
 
 import ipaddress
 import json
+import os
 from dataclasses import asdict, dataclass
-from typing import Literal
+from hashlib import sha256
+from typing import TYPE_CHECKING, Literal
 
 from gpupipe.units import MIB
 
+if TYPE_CHECKING:
+    from gpupipe.pipeline.untrusted.limits import UntrustedLimits
+
 TOKEN = "GPUPIPE_TOKEN"  # environment variable with the bearer token
+TOKEN_DIGEST = "GPUPIPE_TOKEN_DIGEST"  # the same with `token_digest`, of processes of untrusted models
 
 
 @dataclass(frozen=True)
@@ -56,6 +62,8 @@ class ServeSettings:
         Further accepted values of the Host header.
     allow_code : bool
         Whether the Python code in the model may run.
+    limits : UntrustedLimits, optional
+        Limits of each process of an untrusted model: on opening it, each turn of the event loop and 32 explanations.
     name : str
         Name of the model in the Open Inference Protocol. ``""``: that of its run.
     """
@@ -81,7 +89,13 @@ class ServeSettings:
     poll_seconds: float = 1.0
     allowed_hosts: tuple[str, ...] = ()
     allow_code: bool = False
+    limits: UntrustedLimits | None = None
     name: str = ""
+
+    @property
+    def operation_seconds(self) -> float | None:
+        """Time limit of an operation with the model; None: unlimited."""
+        return None if self.limits is None else self.limits.seconds_for(0)
 
     @property
     def is_loopback(self) -> bool:
@@ -99,4 +113,15 @@ class ServeSettings:
     def from_text(text: str) -> ServeSettings:
         """Return the settings from the result of `to_text`."""
         values = json.loads(text)
-        return ServeSettings(**{**values, "allowed_hosts": tuple(values["allowed_hosts"])})
+        values["allowed_hosts"] = tuple(values["allowed_hosts"])
+        if values["limits"] is not None:
+            from gpupipe.pipeline.untrusted.limits import UntrustedLimits
+
+            values["limits"] = UntrustedLimits(**values["limits"])
+        return ServeSettings(**values)
+
+
+def token_digest() -> str:
+    """Return the SHA-256 of the header that requests need, hexadecimal; ``""`` without a token."""
+    token = os.environ.get(TOKEN, "")
+    return sha256(f"Bearer {token}".encode()).hexdigest() if token else os.environ.get(TOKEN_DIGEST, "")

@@ -16,6 +16,7 @@ from gpupipe.serve.metrics import Metrics
 from gpupipe.serve.problems import MOST_PROBLEMS, invalid_rows
 from gpupipe.serve.served_model import ServedModel
 from gpupipe.serve.settings import ServeSettings
+from gpupipe.serve.time_limit import time_limit
 from gpupipe.table.row_encoder import Row, RowCells
 
 
@@ -35,7 +36,8 @@ class ModelSlot:
         drift = None
         if model.reference is not None and settings.drift == "on":
             drift = DriftRecorder(model.reference, metrics.drift, model.version, settings.drift_rows)
-        return ModelSlot(model, queue, ExplanationQueue(model.scorer.explain_cells), drift)
+        explain = time_limit(settings.operation_seconds)(model.scorer.explain_cells)
+        return ModelSlot(model, queue, ExplanationQueue(explain), drift)
 
     async def predict(self, rows: Sequence[Row], deadline: float, max_rows: int) -> tuple[Columns, dict[str, int], int]:
         """Return output columns of rows, the unseen levels by column, and the number of rule warnings.

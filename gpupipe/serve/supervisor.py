@@ -17,12 +17,14 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from time import monotonic
 
-from gpupipe.children import child_environment, python_command
+from gpupipe.children import child_environment, exit_error, private_environment, python_command
 from gpupipe.errors import GpupipeError
+from gpupipe.pipeline.untrusted.limits import SETTINGS, process_error
 from gpupipe.report.text import printable
 from gpupipe.serve.metrics import Metrics, create_file
-from gpupipe.serve.settings import ServeSettings
+from gpupipe.serve.settings import TOKEN_DIGEST, ServeSettings, token_digest
 
+CHILD = "gpupipe.serve.child"
 STABLE_SECONDS = 30.0  # a worker that lived this long is restarted at once
 MAX_DELAY_SECONDS = 10.0
 KILL_SECONDS = 5.0  # added to the time limit of the shutdown
@@ -96,11 +98,12 @@ class Supervisor:
     def _start(self, position: int) -> None:
         ours, theirs = socket.socketpair()
         fds = (self._listener.fileno(), self._metrics_fd, theirs.fileno())
+        own = {**SETTINGS, TOKEN_DIGEST: token_digest()}
         arguments = [*map(str, fds), str(position), self._settings.to_text()]
         try:
             process = subprocess.Popen(
-                python_command("-m", "gpupipe.serve.child", *arguments),
-                env=child_environment(),
+                python_command("-m", CHILD, *arguments),
+                env=child_environment() if self._settings.limits is None else private_environment(own),
                 pass_fds=fds,
                 stdin=subprocess.DEVNULL,
                 process_group=0,  # Ctrl-C reaches the supervisor only, which then stops the workers
@@ -178,23 +181,25 @@ class Supervisor:
         if self._stopped_by:
             return
         if not self._was_ready:
-            raise _start_error(worker, code)
+            raise self._start_error(worker, code)
         is_stable = monotonic() - worker.started > STABLE_SECONDS
         delay = self._delays[worker.position]
         self._delays[worker.position] = 0.0 if is_stable else min(max(0.1, 2 * delay), MAX_DELAY_SECONDS)
         self._restarts[worker.position] = monotonic() + (0.0 if is_stable else delay)
         reason = f"signal {-code}" if code < 0 else f"exit code {code}"
-        if not worker.is_ready and worker.received:
-            reason = printable(str(_start_error(worker, code)))
+        if self._settings.limits is not None or (not worker.is_ready and worker.received):
+            reason = printable(str(self._start_error(worker, code)))
         log.error("worker %d (process %d) ended and is restarted: %s", worker.position, worker.process.pid, reason)
 
-
-def _start_error(worker: Worker, code: int) -> GpupipeError:
-    """Return the error that ended a worker before it was ready."""
-    try:
-        found = json.loads(worker.received)
-    except ValueError:
-        return GpupipeError(f"a worker process ended with exit code {code} before it was ready")
-    error = GpupipeError(found["what"], where=found["where"], fix=found["fix"])
-    error.exit_code, error.title = found["exit_code"], found["title"]
-    return error
+    def _start_error(self, worker: Worker, code: int) -> GpupipeError:
+        """Return the error that ended a worker."""
+        where, limits = self._settings.model, self._settings.limits
+        try:
+            found = json.loads(worker.received)
+        except ValueError:
+            if limits is not None:
+                return process_error(exit_error(code), where, limits, limits.seconds_for(0))
+            return GpupipeError(f"a worker process ended with exit code {code} before it was ready")
+        error = GpupipeError(found["what"], where=found["where"], fix=found["fix"])
+        error.exit_code, error.title = found["exit_code"], found["title"]
+        return error

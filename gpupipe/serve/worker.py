@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import os
 import signal
 import socket
 import sys
@@ -19,8 +18,9 @@ from gpupipe.serve.metrics import Metrics
 from gpupipe.serve.protocol import LimitedProtocol, Watchdog
 from gpupipe.serve.reload import ModelWatch
 from gpupipe.serve.served_model import ServedModel
-from gpupipe.serve.settings import TOKEN, ServeSettings
+from gpupipe.serve.settings import ServeSettings, token_digest
 from gpupipe.serve.slot import ModelSlot
+from gpupipe.serve.time_limit import watch_event_loop
 
 LOAD_SECONDS = 0.5  # between updates of the gauges
 BACKLOG = 2048
@@ -76,7 +76,7 @@ async def _serve(
         metrics.set_model(served.name, served.version, scorer.goal.task, served.leveled_inputs, served.loaded_at)
         return ModelSlot.of(served, settings, metrics)
 
-    application = Application(slot_of(model), settings, metrics, os.environ.get(TOKEN, ""))
+    application = Application(slot_of(model), settings, metrics, token_digest())
     protocol = type(
         "Connection",
         (LimitedProtocol,),
@@ -131,6 +131,8 @@ async def _serve(
         loop.create_task(_measure(application, server, metrics)),
         loop.create_task(_announce(server, metrics, on_ready)),
     ]
+    if settings.operation_seconds is not None:
+        background.append(loop.create_task(watch_event_loop(settings.operation_seconds)))
     try:
         await server.serve(sockets=[listener])
     finally:

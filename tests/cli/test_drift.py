@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from unittest.mock import patch
 
@@ -44,6 +45,19 @@ def test_the_exit_code_tells_a_scheduler(gpupipe, folder: Path, data: str, level
     assert len(lines) <= 40 and max(map(len, lines)) <= 160
     assert lines[-1].startswith("drift none" if data == "same.parquet" else "drift high")
     assert (data == "moved.csv") == any("MonthlyCharges" in line and "median" in line for line in lines)
+
+
+def test_the_report_on_an_untrusted_model_is_the_same(gpupipe, folder: Path) -> None:
+    options = ["--by", "month:signup_ts", "--json", "--html"]
+    trusted = gpupipe("drift", "run", "moved.csv", *options, "trusted.html", cwd=folder)
+    found = gpupipe(
+        "drift", "run", "moved.csv", *options, "found.html", "--untrusted", "--limit", "time=2min", cwd=folder
+    )
+    assert (found.returncode, found.stdout) == (0, trusted.stdout)
+    pages = [(folder / name).read_text() for name in ("trusted.html", "found.html")]
+    assert re.sub(r"\d\d:\d\d", "", pages[0]) == re.sub(r"\d\d:\d\d", "", pages[1])
+    refused = gpupipe("drift", "run", "moved.csv", "--untrusted", "--cluster", "local", cwd=folder)
+    assert refused.returncode == 2 and "--untrusted is not supported with --cluster" in refused.stderr
 
 
 def test_json_has_all_that_a_page_needs(gpupipe, folder: Path) -> None:

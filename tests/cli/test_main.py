@@ -6,8 +6,10 @@ import re
 import signal
 import subprocess
 from collections.abc import Callable
+from importlib import import_module
 from pathlib import Path
 
+import click
 import pytest
 
 from gpupipe import __version__
@@ -29,6 +31,23 @@ def test_help_lists_every_command_with_a_line_of_help(gpupipe: Gpupipe) -> None:
     for name, line in COMMANDS.items():
         assert f"  {name} " in result.stdout
         assert line.split()[0] in result.stdout
+
+
+def test_commands_that_open_a_model_take_untrusted_ones_or_are_documented() -> None:
+    policy = " ".join((Path(__file__).parents[2] / "SECURITY.md").read_text().split())
+    have: list[str] = []
+    have_not: list[str] = []
+    for name in COMMANDS:
+        command = import_module(f"gpupipe.cli.{name}").command
+        if any("MODEL" in (param.metavar or "") for param in command.params):
+            options = {option for param in command.params for option in param.opts}
+            (have if {"--untrusted", "--limit"} <= options else have_not).append(name)
+            assert "--untrusted" in command.get_help(click.Context(command)), name
+    assert len(have) >= 5
+    listed = re.search(r"((`\w+`(, | and )?)+) have `--untrusted`", policy)
+    assert listed and set(re.findall(r"`(\w+)`", listed[1])) == set(have)
+    for name in have_not:
+        assert f"`{name}` does not have it, because" in policy
 
 
 @pytest.mark.parametrize(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 from unittest.mock import patch
@@ -24,9 +25,10 @@ from gpupipe.errors import ArtifactError, ConfigError, DataError, LimitError, Sc
 from gpupipe.io.chunks import chunk_reader, chunk_stream
 from gpupipe.pipeline.drift import cluster
 from gpupipe.pipeline.drift.comparison import compare
-from gpupipe.pipeline.drift.detection import input_columns, load_reference
+from gpupipe.pipeline.drift.detection import load_reference
 from gpupipe.pipeline.drift.periods import period_name, period_numbers
 from gpupipe.pipeline.drift.sample import EvenSample, stride_of
+from gpupipe.pipeline.model.batches import predict_rows
 from gpupipe.pipeline.model.model import Model, load_model
 from tests.inline_workers import InlineWorkers
 
@@ -123,8 +125,8 @@ def test_the_report_does_not_depend_on_the_form_of_the_table(
     if ending.startswith("cluster"):
         path = str(csv if "csv" in ending else parquet)
         reference, workers = load_reference(model), InlineWorkers(choose("cpu"), 2, copies=True)
-        scanned = cluster.scan_on_workers(model, input_columns(reference, model), reference, path, "day", workers)
-        found = compare(model, reference, scanned)
+        scanned = cluster.scan_on_workers(model, reference, model.source_of(path), "day", workers)
+        found = compare(model, reference, scanned, partial(predict_rows, model))
     else:
         found = model.drift(frame if ending == "frame" else tmp_path / f"new.{ending}", by="day")
     assert plain(found) == plain(expected)

@@ -11,6 +11,7 @@ import struct
 import subprocess
 import sys
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
@@ -23,7 +24,11 @@ from click.testing import CliRunner, Result
 import gpupipe as gp
 from gpupipe.cli.predict import command
 from gpupipe.config import parse_config
+from gpupipe.drift.files import describe_reference
 from gpupipe.errors import ArtifactError, ConfigError, GpupipeError, SchemaError
+from gpupipe.io.chunks import chunk_stream
+from gpupipe.models import Prediction
+from gpupipe.pipeline.drift.detection import load_reference
 from gpupipe.pipeline.explain.explanation import Explanation
 from gpupipe.pipeline.run import run_pipeline
 from gpupipe.pipeline.untrusted import process as untrusted_process
@@ -31,6 +36,7 @@ from gpupipe.pipeline.untrusted.description import describe
 from gpupipe.pipeline.untrusted.explanations import describe_explanation, explanation_arrays
 from gpupipe.pipeline.untrusted.messages import pack, pack_arrays
 from gpupipe.pipeline.untrusted.model import UntrustedModel
+from gpupipe.pipeline.untrusted.replies import read_counts
 from gpupipe.pipeline.untrusted.worker import ModelWorker
 from gpupipe.user_warnings import PredictionWarning
 
@@ -147,6 +153,8 @@ def test_results_equal_those_of_a_trusted_model(
             for rows, interactions in ((few, name == "xgboost"), (frame.head(0), False)):
                 assert_same_explanation(*(each.explain(rows, interactions=interactions) for each in (trusted, model)))
         assert model.verify() == trusted.verify()
+        for rows, by in ((csv, None), (odd, "month:day")):
+            assert trusted.drift(rows, by) == model.drift(rows, by)
         for attribute in ("goal", "inputs", "feature_names", "rules", "folder", "_repr_html_"):
             one, other = getattr(trusted, attribute), getattr(model, attribute)
             assert (one() if callable(one) else one) == (other() if callable(other) else other)
@@ -157,6 +165,14 @@ def test_results_equal_those_of_a_trusted_model(
             model.predict(frame.assign(b=100))
         with pytest.raises(SchemaError, match="expected a number in column 'a'; found 'none'"):
             model.predict(frame.assign(a="none"))
+        broken = pd.concat([frame.astype({"a": object})] * 2, ignore_index=True)
+        broken.loc[N + 7, "a"] = "none"
+        monkeypatch.setattr(chunk_stream, "SLICE_CELLS", N * len(model.inputs))
+        with pytest.raises(SchemaError, match=f"found 'none' in data row {N + 7}\n") as expected:
+            trusted.drift(broken)
+        with pytest.raises(SchemaError) as raised:
+            model.drift(broken)
+        assert str(raised.value) == str(expected.value)
 
 
 def assert_same_explanation(one: Explanation, other: Explanation) -> None:
@@ -195,6 +211,8 @@ def test_event_tables_are_read_and_sent(tmp_path: Path, monkeypatch: pytest.Monk
         one, other = (each.predict_proba(rows, {"orders": orders}, "2024-06-01") for each in (trusted, model))
         np.testing.assert_array_equal(one, other)
         assert_same_explanation(*(each.explain(rows, {"orders": orders}, "2024-06-01") for each in (trusted, model)))
+        dated = rows.assign(as_of=pd.Timestamp("2024-06-01"))
+        assert trusted.drift(dated, None, {"orders": orders}) == model.drift(dated, None, {"orders": orders})
         with pytest.raises(ConfigError, match="missing further table 'orders'"):
             model.predict(rows, as_of="2024-06-01")
 
@@ -343,18 +361,19 @@ def valid(trained: Callable[[str], Path]) -> dict[str, Any]:
     model = gp.load_model(trained("xgboost"), "cpu")
     rows = table().head(3)
     probability = model.predict_proba(rows)[:, 1]
-    from gpupipe.models import Prediction
-
     described, arrays = pack_arrays(Prediction("binary", probability=probability).arrays)
     assert model.last_prediction_report is not None
     report = model.last_prediction_report.to_json()
     common = {"sha256": model.manifest["manifest_sha256"], "warnings": ["a warning"]}
     explanation = model.explain(rows)
     names, found = pack_arrays(explanation_arrays(explanation))
+    reference, named = describe_reference(load_reference(model))
+    cells, bins = pack_arrays(named)
     return {
         "description": {**common, "description": describe(model)},
         "explanation": ({**common, "arrays": names, "explanation": describe_explanation(explanation)}, found),
         "prediction": ({**common, "arrays": described, "report": report}, arrays),
+        "reference": ({**common, "arrays": cells, "reference": reference}, list(bins)),
         "rows": rows, "probability": probability,
     }  # fmt: skip
 
@@ -453,6 +472,72 @@ def test_a_malformed_explanation_is_rejected(
     assert set(model.explain(valid["rows"]).columns) == {"a", "b", "c", "day"}
     with pytest.raises(ArtifactError, match="untrusted model sent a malformed reply: "):
         model.explain(valid["rows"])
+
+
+@pytest.mark.parametrize(
+    ("path", "value"),
+    [
+        (["reference", "columns"], {}),
+        (["reference", "columns", 0, "kind"], "categorical"),
+        (["reference", "columns", 0, "name"], "no such column"),
+        (["reference", "columns", 0, "edges"], "object"),
+        (["reference", "columns", 0, "n"], 10**9),
+        (["reference", "columns", 2, "levels"], ["x"] * 2),
+        (["reference", "columns", 2, "hashed"], True),
+        (["reference", "metrics"], {"roc_auc": [0.5, 0]}),
+        (["reference", "time"], 1),
+        (["reference"], None),
+        (["arrays", 0, "dtype"], "|O"),
+        (["arrays", 0, "shape"], [10**9]),
+        (["arrays", 0, "name"], "edges_float32"),
+        (["arrays"], []),
+    ],
+)
+def test_a_malformed_reference_is_rejected(
+    with_replies: Callable[..., UntrustedModel], valid: dict[str, Any], path: list[Any], value: Any
+) -> None:
+    document, arrays = valid["reference"]
+    model = with_replies(pack(valid["description"]), pack(change(document, path, value), arrays))
+    with pytest.raises(ArtifactError, match="untrusted model sent a malformed reply: "):
+        model.drift(valid["rows"])
+
+
+@pytest.mark.parametrize("wrong", [[-1, 4], [4, 0], [2**62, -(2**62) + 3], [1, 1]])
+def test_counts_that_are_not_those_of_the_rows_are_rejected(wrong: list[int]) -> None:
+    for cells in ([1, 2, 0, 3, 0], [1, 2, 0, *wrong]):
+        described, parts = pack_arrays({"cells": np.array(cells)})
+        reply = {"arrays": described}, [memoryview(part.tobytes()) for part in parts]
+        if cells[3:] == [3, 0]:
+            assert read_counts([3, 2], 3, *reply).tolist() == cells
+        else:
+            with pytest.raises(ValueError, match="expected each of 3 rows in one cell of each column"):
+                read_counts([3, 2], 3, *reply)
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("inf"), 1e300, -5.0])
+def test_impossible_predictions_do_not_end_a_comparison(
+    with_replies: Callable[..., UntrustedModel], valid: dict[str, Any], monkeypatch: pytest.MonkeyPatch, value: float
+) -> None:
+    """They are reported, or an error of the model: none of Python."""
+    model = with_replies(pack(valid["description"]), pack(*valid["reference"]))
+    frame = table()
+    prediction = Prediction("binary", probability=np.full(N, value))
+    monkeypatch.setattr(UntrustedModel, "_prediction_of", lambda self, rows: (prediction, None))
+    monkeypatch.setattr(
+        UntrustedModel, "_count", lambda self, sizes, rows: np.concatenate([[N, *[0] * (n - 1)] for n in sizes])
+    )
+    with suppress(GpupipeError):
+        assert model.drift(frame).n_scored == N
+
+
+def test_a_scorer_and_onnx_of_an_untrusted_model_are_refused(
+    with_replies: Callable[..., UntrustedModel], valid: dict[str, Any]
+) -> None:
+    model = with_replies(pack(valid["description"]))
+    for call in (lambda: model.scorer(), lambda: model.to_onnx("model.onnx")):
+        with pytest.raises(ConfigError, match="is not supported for untrusted models"):
+            call()
+    assert not hasattr(model, "estimator")
 
 
 @pytest.mark.parametrize(

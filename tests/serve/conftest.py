@@ -6,6 +6,7 @@ import asyncio
 import json
 from collections.abc import Iterator, MutableMapping
 from dataclasses import dataclass, replace
+from hashlib import sha256
 from pathlib import Path
 from typing import Any, Self
 
@@ -95,7 +96,8 @@ class AppClient:
             metrics = Metrics(create_file(1), 1, 0)
             served = ServedModel.load(folder)
             metrics.set_model(served.name, served.version, "binary", served.leveled_inputs, served.loaded_at)
-            return Application(ModelSlot.of(served, self.settings, metrics), self.settings, metrics, token)
+            header = sha256(f"Bearer {token}".encode()).hexdigest() if token else ""
+            return Application(ModelSlot.of(served, self.settings, metrics), self.settings, metrics, header)
 
         self.app = self.runner.run(start())
 

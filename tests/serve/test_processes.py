@@ -10,7 +10,7 @@ import signal
 import socket
 import subprocess
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
@@ -45,11 +45,12 @@ def served(path: Path, *options: str) -> Iterator[tuple[subprocess.Popen[str], i
             process.kill()
 
 
-def ask(port: int, path: str, body: Any = None) -> Any:
+def ask(port: int, path: str, body: Any = None, headers: Mapping[str, str] | None = None) -> Any:
     """Send a request on a new connection, so that any worker may answer; return the JSON or text of the answer."""
     with closing(http.client.HTTPConnection("127.0.0.1", port, timeout=SECONDS)) as connection:
         content = None if body is None else json.dumps(body)
-        connection.request("GET" if body is None else "POST", path, content, {"Content-Type": "application/json"})
+        given = {"Content-Type": "application/json", **(headers or {})}
+        connection.request("GET" if body is None else "POST", path, content, given)
         text = connection.getresponse().read().decode()
         return text if path == "/metrics" else json.loads(text)
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -16,6 +17,7 @@ from gpupipe.backends.base import Backend
 from gpupipe.config.cluster import ClusterSettings
 from gpupipe.drift.cell_counter import CellCounter
 from gpupipe.drift.counted_column import CountedColumn
+from gpupipe.drift.reference import DriftReference
 from gpupipe.errors import ConfigError, SchemaError
 from gpupipe.io.chunks.chunk import SourceChunk
 from gpupipe.io.chunks.chunk_stream import ChunkStream, split_file
@@ -28,8 +30,6 @@ from gpupipe.pipeline.drift.row_counts import PeriodCounts, count_chunk
 from gpupipe.pipeline.drift.sample import every_row, join_alike, sample_rows, stride_of
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from gpupipe.drift.report import DriftReport
     from gpupipe.partitions.workers import Workers
     from gpupipe.pipeline.model.model import Model
@@ -45,21 +45,18 @@ class CountedChunk:
 
 
 def detect_on_cluster(
-    model: str | Path,
-    data: str,
+    model: Model,
+    source: TableSource,
     cluster: ClusterSettings,
     by: str | None = None,
     device: str = "auto",
-    allow_code: bool = False,
     log: Callable[[str], None] = lambda text: None,
-    adjust: Callable[[TableSource], TableSource] = lambda source: source,
 ) -> DriftReport:
     """Return the report on a table that the workers of a cluster count; it is that of one machine.
 
-    `model`, `data`, `by` and `adjust` are as in `gpupipe.pipeline.drift.detection.detect_drift`; `data` is accessible
-    to all workers under this path. `cluster` has the workers to connect to or start, and `device` is that of the
-    workers: ``"auto"``, ``"cpu"`` or ``"gpu"``. If `allow_code`, custom kernels in the model may run. `log` is called
-    with each note about the workers.
+    `source` has paths that all workers can open, and `by` is as in `gpupipe.Model.drift`. `cluster` has the workers to
+    connect to or start, and `device` is that of the workers: ``"auto"``, ``"cpu"`` or ``"gpu"``. `log` is called with
+    each note about the workers.
 
     Raises
     ------
@@ -71,36 +68,27 @@ def detect_on_cluster(
         As on one machine.
     """
     from gpupipe.pipeline.drift.comparison import compare
-    from gpupipe.pipeline.model.model import load_model
-    from gpupipe.pipeline.scoring.cluster import absolute_path
+    from gpupipe.pipeline.model.batches import predict_rows
 
-    loaded = load_model(model, "cpu", allow_code=allow_code)
-    reference = load_reference(loaded)  # report errors before workers are started
-    if loaded.features.derivation is not None:
+    reference = load_reference(model)  # report errors before workers are started
+    if model.features.derivation is not None:
         what = "--cluster is not supported for models with features of keys and texts, which need all rows at once"
         raise ConfigError(what, fix="remove --cluster")
     from gpupipe.dask.connect import connect
 
     with connect(cluster, device) as workers:
         log(f"{workers.n_workers} workers on the {workers.device}: {workers.reason}")
-        columns = input_columns(reference, loaded)
-        scanned = scan_on_workers(loaded, columns, reference, absolute_path(data), by, workers, adjust)
+        scanned = scan_on_workers(model, reference, source, by, workers)
         for line in workers.take_warnings():
             log(line)
-    return compare(loaded, reference, scanned)
+    return compare(model, reference, scanned, partial(predict_rows, model))
 
 
 def scan_on_workers(
-    model: Model,
-    columns: Sequence[CountedColumn],
-    reference: Any,
-    data: str,
-    by: str | None,
-    workers: Workers,
-    adjust: Callable[[TableSource], TableSource] = lambda source: source,
+    model: Model, reference: DriftReference, source: TableSource, by: str | None, workers: Workers
 ) -> ScannedRows:
     """Return the counts of a table and the rows to predict, read by `workers`."""
-    opened = open_rows(model, reference, data, by, adjust)
+    opened = open_rows(model, reference, source, by)
     stream = opened.chunks
     if not isinstance(stream, ChunkStream):
         raise ConfigError("expected files to compare on a cluster", where=opened.label, fix="remove --cluster")
@@ -108,7 +96,7 @@ def scan_on_workers(
     each = [split_file(file) for file in files]
     first = next((read.table for chunks in each for chunk in chunks if (read := stream.read(chunk))), None)
     period = None if first is None else opened.period(first, model)
-    sent = workers.put((stream, tuple(columns), period))
+    sent = workers.put((stream, tuple(input_columns(reference, model)), period))
     found = _count(sent, each, workers)
     again = [i for i, counted in enumerate(found) if any(part is None for part in counted)]
     for i in again:  # a chunk of text that depends on the rows before it: count the whole file
@@ -156,7 +144,7 @@ def _count_one(backend: Backend, sent: Sent, chunk: SourceChunk) -> CountedChunk
     counts = PeriodCounts()
     if n_rows:
         try:
-            counts = count_chunk(CellCounter(columns, backend, n_rows), read.table, period)
+            counts = count_chunk(CellCounter(columns, backend, n_rows).count, read.table, period)
         except SchemaError as error:
             error.where = f"{error.where}, in a chunk of {mask(chunk.file.path)}"
             raise

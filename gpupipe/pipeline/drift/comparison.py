@@ -15,7 +15,7 @@ from gpupipe.drift.report import ColumnDrift, DriftReport, MetricDrift, PeriodDr
 from gpupipe.drift.verdict import FAMILY_LEVEL, Verdict, compare_columns, drifted_since, overall_verdict, worst_first
 from gpupipe.models import Prediction
 from gpupipe.names import count_noun
-from gpupipe.pipeline.drift.detection import ScannedRows, input_columns, predict_sample
+from gpupipe.pipeline.drift.detection import PredictRows, ScannedRows, input_columns, predict_sample
 from gpupipe.pipeline.drift.label_metrics import compare_metrics, labelled_rows
 from gpupipe.pipeline.drift.periods import NO_PERIOD, PeriodColumn, period_name
 from gpupipe.pipeline.drift.scores import count_scores, score_columns
@@ -25,13 +25,13 @@ from gpupipe.pipeline.model.prediction_table import prediction_table
 from gpupipe.typing import Array
 
 if TYPE_CHECKING:
-    from gpupipe.pipeline.model.model import Model
+    from gpupipe.pipeline.model.interface import LoadedModel
 
 Counts = Mapping[str, Array]
 
 
-def compare(model: Model, reference: DriftReference, scanned: ScannedRows) -> DriftReport:
-    """Return the report on scanned rows."""
+def compare(model: LoadedModel, reference: DriftReference, scanned: ScannedRows, predict: PredictRows) -> DriftReport:
+    """Return the report on scanned rows, some of which `predict` predicts."""
     notes = list(scanned.notes)
     counter = CellCounter(input_columns(reference, model), model.backend.host, 0)
     weights = importance_weights(model.manifest)
@@ -43,7 +43,7 @@ def compare(model: Model, reference: DriftReference, scanned: ScannedRows) -> Dr
         weights[by.column.name] = 0.0  # it moves from period to period
     total = scanned.counts.total
     columns = compare_columns(reference.columns, counter.by_column(total.cells), weights)
-    predicted = predict_sample(model, scanned)
+    predicted = predict_sample(model, scanned, predict)
     table = score_columns(prediction_table(predicted, model.goal, model.decision), model.goal)
     scores = compare_columns(reference.scores, _score_counts(reference.scores, table))
     verdict = overall_verdict(columns, scores)
@@ -70,7 +70,7 @@ def compare(model: Model, reference: DriftReference, scanned: ScannedRows) -> Dr
     )  # fmt: skip
 
 
-def _identity(model: Model) -> ReferenceModel:
+def _identity(model: LoadedModel) -> ReferenceModel:
     manifest = model.manifest
     return ReferenceModel(
         name=str(manifest.get("name", "")), estimator=str(manifest.get("model", {}).get("name", "")),
@@ -85,7 +85,7 @@ def _score_counts(references: Sequence[DriftColumn], table: pa.Table) -> dict[st
 
 
 def _metrics(
-    model: Model, reference: DriftReference, scanned: ScannedRows, predicted: Prediction, notes: list[str]
+    model: LoadedModel, reference: DriftReference, scanned: ScannedRows, predicted: Prediction, notes: list[str]
 ) -> tuple[list[MetricDrift], int]:
     names = list(model.goal.names)
     if not names or any(name not in table.column_names for table in scanned.sample for name in names):

@@ -25,7 +25,7 @@ from gpupipe.io.source_reader import plain_arrow, read_arrow
 from gpupipe.models import Prediction
 from gpupipe.models.fitted.prediction import join_predictions
 from gpupipe.pipeline.drift.periods import PeriodColumn, choose_period_column, parse_by, period_column, require_few
-from gpupipe.pipeline.drift.row_counts import PeriodCounts, count_chunk
+from gpupipe.pipeline.drift.row_counts import CountCells, PeriodCounts, count_chunk
 from gpupipe.pipeline.drift.sample import EvenSample, sample_rows
 from gpupipe.table.encode_chunks import rows_counted_after
 from gpupipe.table.frames import rows_to_arrow
@@ -33,9 +33,13 @@ from gpupipe.table.schema import Column
 
 if TYPE_CHECKING:
     from gpupipe.drift.report import DriftReport
+    from gpupipe.pipeline.model.interface import LoadedModel
     from gpupipe.pipeline.model.model import Model
+    from gpupipe.pipeline.model.prediction_report import PredictionReport
+    from gpupipe.pipeline.model.rows import RowsToPredict
 
-Adjust = Callable[[TableSource], TableSource]
+PredictRows = Callable[["RowsToPredict"], tuple[Prediction, "PredictionReport"]]
+NewCounter = Callable[[Sequence[CountedColumn]], CountCells]
 
 
 @dataclass(frozen=True)
@@ -68,44 +72,48 @@ def load_reference(model: Model) -> DriftReference:
 
 
 def detect_drift(
-    model: Model,
+    model: LoadedModel,
+    reference: DriftReference,
+    predict: PredictRows,
     data: Any,
-    by: str | None = None,
-    tables: Mapping[str, Any] | None = None,
-    as_of: Any = None,
-    adjust: Adjust = lambda source: source,
+    by: str | None,
+    tables: Mapping[str, Any] | None,
+    as_of: Any,
+    counter: NewCounter | None = None,
 ) -> DriftReport:
     """Return the report on a table; see `gpupipe.Model.drift`.
 
-    `adjust` returns the source of a path with other reader settings.
+    `predict` and `counter` compute in this process (`counter`: None), or in that of an untrusted model.
     """
     from gpupipe.pipeline.drift.comparison import compare
 
-    reference = load_reference(model)
-    return compare(model, reference, scan_rows(model, reference, data, by, tables, as_of, adjust))
+    scanned = scan_rows(model, reference, data, by, tables, as_of, counter)
+    # Probabilities, edges and metrics of a forged model have valid types, and any values.
+    with refuse_failures("the rows cannot be compared with the training rows of the model", str(model.folder)):
+        return compare(model, reference, scanned, predict)
 
 
 def scan_rows(
-    model: Model,
+    model: LoadedModel,
     reference: DriftReference,
     data: Any,
     by: str | None,
     tables: Mapping[str, Any] | None,
     as_of: Any,
-    adjust: Adjust,
+    counter: NewCounter | None,
 ) -> ScannedRows:
     """Return the counts of a table and the rows to predict."""
-    columns = counted_columns(reference.columns, model.features.input_schema)
-    opened = open_rows(model, reference, data, by, adjust)
-    counts, counter, period = PeriodCounts(), None, None
+    opened = open_rows(model, reference, data, by)
+    counts, count, period = PeriodCounts(), None, None
     is_whole = model.features.derivation is not None  # a history must not lose rows
     sample, n_rows = EvenSample(2**62 if is_whole else sample_rows(len(opened.names))), 0
     for table in read_ahead(opened.chunks):
-        if counter is None:
-            counter = CellCounter(columns, model.backend, opened.estimate_rows(table))
+        if count is None:
+            columns, n = input_columns(reference, model), opened.estimate_rows(table)
+            count = CellCounter(columns, model.backend, n).count if counter is None else counter(columns)
             period = opened.period(table, model)
         with rows_counted_after(n_rows):
-            counts = counts.merge(count_chunk(counter, table, period))
+            counts = counts.merge(count_chunk(count, table, period))
         if period is not None:
             require_few(len(counts.periods), period.unit)
         sample.add(table)
@@ -137,7 +145,7 @@ class OpenedRows:
             return self.n_rows
         return int(max(first.num_rows, first.num_rows * self.chunks.n_bytes // max(1, first.nbytes)))
 
-    def period(self, first: pa.Table, model: Model) -> PeriodColumn | None:
+    def period(self, first: pa.Table, model: LoadedModel) -> PeriodColumn | None:
         """Return the column of the periods, with its time format; None without periods."""
         if self.by is None:
             return None
@@ -145,9 +153,7 @@ class OpenedRows:
         return period_column(*self.by, known.get(self.by[1]), first, model.backend)
 
 
-def open_rows(
-    model: Model, reference: DriftReference, data: Any, by: str | None, adjust: Adjust = lambda source: source
-) -> OpenedRows:
+def open_rows(model: LoadedModel, reference: DriftReference, data: Any, by: str | None) -> OpenedRows:
     """Return the table that `data` stands for, as chunks.
 
     Raise ConfigError if `by` is invalid, and GpupipeError as when reading the table.
@@ -157,7 +163,7 @@ def open_rows(
     if not isinstance(data, str | Path | TableSource):
         table, wanted = _open_frame(model, reference, data, by)
         return OpenedRows(slices(table), tuple(table.column_names), "the given table", by=wanted, n_rows=table.num_rows)
-    source = declare_targets(model, data if isinstance(data, TableSource) else adjust(model.source_of(str(data))))
+    source = declare_targets(model, data if isinstance(data, TableSource) else model.source_of(str(data)))
     label = mask(source.label)
     files = input_files(source)
     found = stored_names(source, files)
@@ -170,7 +176,7 @@ def open_rows(
 
 
 def _open_frame(
-    model: Model, reference: DriftReference, data: Any, by: str | None
+    model: LoadedModel, reference: DriftReference, data: Any, by: str | None
 ) -> tuple[pa.Table, tuple[Any, str] | None]:
     from gpupipe.pipeline.model.input_source import strips_texts
 
@@ -183,7 +189,7 @@ def _open_frame(
 
 
 def _names(
-    model: Model, reference: DriftReference, found: Sequence[str], by: str | None
+    model: LoadedModel, reference: DriftReference, found: Sequence[str], by: str | None
 ) -> tuple[tuple[str, ...], tuple[Any, str] | None]:
     """Return the columns to read, and unit and column of the periods."""
     wanted = None
@@ -196,28 +202,23 @@ def _names(
     return tuple(names), wanted
 
 
-def declare_targets(model: Model, source: TableSource) -> TableSource:
+def declare_targets(model: LoadedModel, source: TableSource) -> TableSource:
     """Return a source whose class labels are read as text if they were text in training."""
     texts = [own.target for own in model.goal.each if own.target and any(isinstance(v, str) for v in own.labels)]
     declared = {name: ColumnSettings(kind="text") for name in texts} | source.declared
     return source.model_copy(update={"declared": declared})
 
 
-def predict_sample(model: Model, scanned: ScannedRows) -> Prediction:
+def predict_sample(model: LoadedModel, scanned: ScannedRows, predict: PredictRows) -> Prediction:
     """Return the calibrated predictions of the sample, without rules and warnings."""
-    from gpupipe.pipeline.model.batches import predict_rows
     from gpupipe.pipeline.model.rows import rows_to_predict
 
-    scorer = replace(model, rules=(), warns=False)
-    parts = [
-        predict_rows(scorer, rows_to_predict(scorer, table.select(list(model.inputs)), scanned.tables, scanned.as_of))[
-            0
-        ]
-        for table in scanned.sample
-    ]
-    return join_predictions(parts)
+    lenient = replace(model, rules=(), warns=False)
+    tables = [table.select(list(model.inputs)) for table in scanned.sample]
+    rows = [rows_to_predict(lenient, table, scanned.tables, scanned.as_of) for table in tables]
+    return join_predictions([predict(each)[0] for each in rows])
 
 
-def input_columns(reference: DriftReference, model: Model) -> list[CountedColumn]:
+def input_columns(reference: DriftReference, model: LoadedModel) -> list[CountedColumn]:
     """Return the input columns of a model with their cells."""
     return counted_columns(reference.columns, model.features.input_schema)

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
 import pyarrow as pa
 
-from gpupipe.drift.cell_counter import CellCounter
 from gpupipe.pipeline.drift.periods import NO_PERIOD, PeriodColumn, require_few
 from gpupipe.typing import Array
+
+CountCells = Callable[[pa.Table], Array]  # see `gpupipe.drift.cell_counter.CellCounter.count`
 
 
 @dataclass(frozen=True)
@@ -47,15 +48,16 @@ class PeriodCounts:
         return first
 
 
-def count_chunk(counter: CellCounter, table: pa.Table, by: PeriodColumn | None) -> PeriodCounts:
+def count_chunk(count: CountCells, table: pa.Table, by: PeriodColumn | None) -> PeriodCounts:
     """Return the counts of the rows of a chunk.
 
-    Raise SchemaError as `CellCounter.count`, and LimitError if the chunk has too many periods.
+    `count` counts the rows of a table in cells. Raise SchemaError as it does, and LimitError if the chunk has too many
+    periods.
     """
     if by is None:
-        return PeriodCounts({NO_PERIOD: CountedRows(table.num_rows, counter.count(table))})
+        return PeriodCounts({NO_PERIOD: CountedRows(table.num_rows, count(table))})
     return PeriodCounts(
-        {number: CountedRows(rows.num_rows, counter.count(rows)) for number, rows in split_periods(table, by).items()}
+        {number: CountedRows(rows.num_rows, count(rows)) for number, rows in split_periods(table, by).items()}
     )
 
 

@@ -169,9 +169,9 @@ class Model(LoadedModel):
         ('high', 'median about 29 → about 48.6, 32.0% above the training range')
         >>> folder.cleanup()
         """
-        from gpupipe.pipeline.drift.detection import detect_drift
+        from gpupipe.pipeline.drift.detection import detect_drift, load_reference
 
-        return detect_drift(self, data, by, tables, as_of)
+        return detect_drift(self, load_reference(self), self._prediction_of, data, by, tables, as_of)
 
     def scorer(self, engine: HostEngine | None = None) -> Scorer:
         """Return the model compiled for single rows: from a dict of raw values to the answer in microseconds.

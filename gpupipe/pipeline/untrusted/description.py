@@ -21,7 +21,7 @@ from gpupipe.table.schema import Schema
 # Entries of manifest.json that the parent uses; `read_description` checks each.
 KEPT = (
     "task", "target", "labels", "label_type", "quantiles", "targets", "reading", "data", "importances", "metrics",
-    "created", "gpupipe",
+    "name", "created", "gpupipe", "manifest_sha256",
 )  # fmt: skip
 
 # Rules and steps run in this process, without a time limit, so their number and length are limited.
@@ -59,7 +59,6 @@ def describe(model: LoadedModel) -> dict[str, Any]:
         }
     return {
         "manifest": {key: manifest[key] for key in KEPT if key in manifest},
-        "sha256": manifest.get("manifest_sha256"),
         "name": manifest.get("model", {}).get("name"),
         "decision": model.decision.uncalibrated.to_json(),
         "inputs": list(features.inputs),
@@ -88,7 +87,7 @@ def _read_description(document: Mapping[str, Any]) -> dict[str, Any]:
     manifest, name = document["manifest"], document["name"]
     if not isinstance(manifest, dict) or set(manifest) - {*KEPT} or not isinstance(name, str | None):
         raise ValueError("malformed manifest or name")
-    for key in ("created", "gpupipe"):
+    for key in ("name", "created", "gpupipe", "manifest_sha256"):
         if not isinstance(manifest.get(key, ""), str):
             raise ValueError(f"{key}: expected text; found {manifest[key]!r:.40}")
     metrics = manifest.get("metrics", {})

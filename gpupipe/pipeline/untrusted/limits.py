@@ -1,4 +1,4 @@
-"""Limits on the child process of an untrusted model."""
+"""Limits on the process of an untrusted model, and errors about them. Imports no library for tables."""
 
 from __future__ import annotations
 
@@ -8,15 +8,20 @@ from dataclasses import dataclass
 from typing import Any
 
 from gpupipe.backends import machine
+from gpupipe.children import ChildError
 from gpupipe.config.error_text import describe_python_value
-from gpupipe.errors import ConfigError, did_you_mean
-from gpupipe.pipeline.arguments import read_size
-from gpupipe.units import MIB, parse_duration_us
+from gpupipe.errors import ArtifactError, ConfigError, GpupipeError, LimitError, did_you_mean
+from gpupipe.units import GIB, MIB, parse_duration_us
 
 SECONDS = 120.0  # per request, including loading the model
 SECONDS_PER_ROW = 0.002  # of the table and further tables
 LEAST_MEMORY = 512 * MIB  # needed by the libraries: XGBoost takes 0.3 GiB on 2 cores
 MEMORY_PER_THREAD = 64 * MIB  # stacks and buffers of the thread pools of three libraries
+MOST_QUOTED = 200  # characters of the process's last line of output
+NO_PLUGINS = "an untrusted model must not use plug-ins"
+DO_NOT_USE = "do not use this model; if you trust its author, check its files with `gpupipe verify`"
+# Arrow's default allocator reserves 1 GiB at once, which counts towards the memory limit.
+SETTINGS = {"ARROW_DEFAULT_MEMORY_POOL": "system"}
 
 
 @dataclass(frozen=True)
@@ -59,6 +64,8 @@ class UntrustedLimits:
             fix = did_you_mean(str(unknown[0]), ("memory", "time")) or "use memory or time"
             raise ConfigError(f"unknown limit {unknown[0]!r}", where="limits", fix=fix)
         if "memory" in settings:
+            from gpupipe.pipeline.arguments import read_size
+
             memory_bytes = read_size("limits.memory", settings["memory"])
             if memory_bytes < LEAST_MEMORY:
                 what = f"expected at least 512 MiB, which the libraries of a model need; got {settings['memory']!r}"
@@ -71,6 +78,31 @@ class UntrustedLimits:
     def seconds_for(self, n_rows: int) -> float:
         """Return the time limit of a request with `n_rows` rows."""
         return SECONDS + SECONDS_PER_ROW * n_rows if self.seconds is None else self.seconds
+
+
+def out_of_memory(where: str, memory_bytes: int) -> ArtifactError:
+    """Return the error of a model that needs more memory than its limit."""
+    # Must not match `gpupipe.backends.out_of_memory.WORDS`, or callers would retry with fewer rows.
+    return ArtifactError(
+        f"the untrusted model exceeded its memory limit of {memory_bytes / GIB:,.2f} GiB",
+        where=where,
+        fix="if you trust its author, allow more memory: --limit memory=SIZE (limits={'memory': ...} in Python)",
+    )
+
+
+def process_error(error: ChildError, where: str, limits: UntrustedLimits, seconds: float) -> GpupipeError:
+    """Return the error of a model whose process ended, or reached a limit; `seconds` is that of the request."""
+    match error.cause:
+        case "start":
+            fix = "free memory, or check the installation with `gpupipe doctor`"
+            return LimitError(f"the child process for the untrusted model {error.how}", fix=fix)
+        case "memory":
+            return out_of_memory(where, limits.memory_bytes)
+        case "time":
+            fix = "if you trust its author, allow more time: --limit time=DURATION (limits={'time': ...} in Python)"
+            return ArtifactError(f"the untrusted model exceeded its limit of {seconds:,g} s", where=where, fix=fix)
+    last = f": {error.output.splitlines()[-1].strip()[:MOST_QUOTED]}" if error.output else ""
+    return ArtifactError(f"the child process of the untrusted model {error.how}{last}", where=where, fix=DO_NOT_USE)
 
 
 def _seconds(value: Any) -> float:

@@ -3,16 +3,22 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from types import TracebackType
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
 
 from gpupipe.backends import choose
+from gpupipe.drift.counted_column import CountedColumn
 from gpupipe.errors import ConfigError
 from gpupipe.models import Prediction
 from gpupipe.models.fitted.prediction import join_predictions
+from gpupipe.pipeline.drift.row_counts import CountCells
+from gpupipe.pipeline.drift.scores import MOST_OUTPUTS
 from gpupipe.pipeline.explain.explanation import Explanation, join_explanations
 from gpupipe.pipeline.explain.outputs import margin_names
 from gpupipe.pipeline.model.folder import model_folder
@@ -25,8 +31,17 @@ from gpupipe.pipeline.untrusted.explanations import explained_names, read_explan
 from gpupipe.pipeline.untrusted.limits import UntrustedLimits
 from gpupipe.pipeline.untrusted.messages import pack_table, unpack_array
 from gpupipe.pipeline.untrusted.process import Buffers, ModelProcess, Reply, Result
-from gpupipe.pipeline.untrusted.replies import read_prediction, read_report, read_verification
+from gpupipe.pipeline.untrusted.replies import (
+    read_counts,
+    read_prediction,
+    read_report,
+    read_training_rows,
+    read_verification,
+)
 from gpupipe.typing import Array
+
+if TYPE_CHECKING:
+    from gpupipe.drift.report import DriftReport
 
 
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
@@ -81,6 +96,34 @@ class UntrustedModel(LoadedModel):
         self._add_warnings(warnings)
         return found
 
+    def drift(self, data: Any, by: str | None = None, tables: Any = None, as_of: Any = None) -> DriftReport:
+        """Compare rows with the training rows of the model; see `gpupipe.Model.drift`.
+
+        The child reads the bins and levels, counts the rows and predicts some of them.
+        """
+        from gpupipe.pipeline.drift.detection import detect_drift
+
+        def counter(columns: Sequence[CountedColumn]) -> CountCells:
+            return partial(self._count, [len(each.reference.counts) for each in columns])
+
+        read = partial(read_training_rows, self.features.input_schema)
+        most = 2048 * (len(self.inputs) + MOST_OUTPUTS + 2 * len(self.goal.each))  # at most 1,024 bytes for a column
+        reference, _ = self.process.request({"request": "reference"}, read, array_bytes=most)
+        return detect_drift(self, reference, self._prediction_of, data, by, tables, as_of, counter)
+
+    def _count(self, sizes: Sequence[int], table: pa.Table) -> Array:
+        read = partial(read_counts, sizes, table.num_rows)
+        return self._request("count", RowsToPredict(table, {}, None), read, 8 * sum(sizes))
+
+    def __getattr__(self, name: str) -> Any:
+        if name in ("scorer", "to_onnx"):
+            what = f"{name} is not supported for untrusted models: it computes outside of the child process"
+            fix = (
+                "predict with `predict_table` or `gpupipe serve --untrusted`, or load the model without untrusted=True"
+            )
+            raise ConfigError(what, where=str(self.folder), fix=fix)
+        raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+
     def close(self) -> None:
         """End the child process. Later calls of the model raise ConfigError."""
         self.process.close()
@@ -99,13 +142,14 @@ class UntrustedModel(LoadedModel):
         )
 
     def _prediction_of(self, rows: RowsToPredict) -> tuple[Prediction, PredictionReport]:
-        n_rows = rows.arrow.num_rows
-        if self.features.derivation is not None:  # a history must stay in one batch
-            return self._predict_batch(rows)
-        # Same batches as in `predict_rows`, because rounding may depend on the number of rows.
-        starts = range(0, max(1, n_rows), BATCH_ROWS)
-        parts = [self._predict_batch(rows.between(start, min(start + BATCH_ROWS, n_rows))) for start in starts]
+        parts = [self._predict_batch(batch) for batch in self._batches(rows, BATCH_ROWS)]
         return join_predictions([prediction for prediction, _ in parts]), merge_reports([report for _, report in parts])
+
+    def _batches(self, rows: RowsToPredict, step: int) -> list[RowsToPredict]:
+        """Return the batches of `predict_rows` and `explain_rows`, as rounding may depend on the number of rows."""
+        if self.features.derivation is not None:  # a history must stay in one batch
+            return [rows]
+        return [rows.between(start, start + step) for start in range(0, max(1, rows.arrow.num_rows), step)]
 
     def _predict_batch(self, rows: RowsToPredict) -> tuple[Prediction, PredictionReport]:
         n_rows = rows.arrow.num_rows
@@ -122,15 +166,8 @@ class UntrustedModel(LoadedModel):
         return self._request("predict", rows, read, n_bytes)
 
     def _explanation_of(self, rows: RowsToPredict, interactions: bool) -> Explanation:
-        n_rows = rows.arrow.num_rows
-        if self.features.derivation is not None:  # a history must stay in one batch
-            return self._explain_batch(rows, interactions)
-        # Same batches as in `explain_rows`, because rounding may depend on the number of rows.
-        step = INTERACTION_ROWS if interactions else EXPLAINED_ROWS
-        starts = range(0, max(1, n_rows), step)
-        return join_explanations(
-            [self._explain_batch(rows.between(start, min(start + step, n_rows)), interactions) for start in starts]
-        )
+        batches = self._batches(rows, INTERACTION_ROWS if interactions else EXPLAINED_ROWS)
+        return join_explanations([self._explain_batch(batch, interactions) for batch in batches])
 
     def _explain_batch(self, rows: RowsToPredict, interactions: bool) -> Explanation:
         n_rows, known = rows.arrow.num_rows, explained_names(self.features, self.events)

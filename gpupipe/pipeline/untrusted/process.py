@@ -7,20 +7,17 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from gpupipe.children import Child, ChildError, ChildLimits
-from gpupipe.errors import ArtifactError, ConfigError, GpupipeError, LimitError
+from gpupipe.errors import ArtifactError, ConfigError, GpupipeError
 from gpupipe.pipeline.model.part_checks import read_names
-from gpupipe.pipeline.untrusted.limits import UntrustedLimits
+from gpupipe.pipeline.untrusted.limits import DO_NOT_USE, SETTINGS, UntrustedLimits, process_error
 from gpupipe.pipeline.untrusted.messages import MOST_JSON, pack, unpack
-from gpupipe.pipeline.untrusted.replies import DO_NOT_USE, out_of_memory, read_error
+from gpupipe.pipeline.untrusted.replies import read_error
 
 Result = TypeVar("Result")
 Reply = Mapping[str, Any]
 Buffers = Sequence[memoryview]
 
 WORKER = "gpupipe.pipeline.untrusted.worker"
-MOST_QUOTED = 200  # characters of the child's last line of output
-# Arrow's default allocator reserves 1 GiB at once, which counts towards the memory limit.
-SETTINGS = {"ARROW_DEFAULT_MEMORY_POOL": "system"}
 
 
 class ModelProcess:
@@ -32,7 +29,7 @@ class ModelProcess:
     def __init__(self, folder: Path, allow_code: bool, limits: UntrustedLimits) -> None:
         self.folder, self.allow_code, self.limits = folder, allow_code, limits
         self._child = Child(WORKER, ChildLimits(limits.seconds_for(0), limits.memory_bytes), SETTINGS, private=True)
-        self._sha256: str | None = None
+        self.sha256: str | None = None  # of the manifest, after the first reply
         self._is_closed = False
 
     def request(
@@ -65,7 +62,7 @@ class ModelProcess:
         try:
             raw = self._child.request(packed, seconds, MOST_JSON + array_bytes)
         except ChildError as error:
-            raise self._error(error, seconds) from error
+            raise process_error(error, str(self.folder), self.limits, seconds) from error
         try:
             document, buffers = unpack(raw)
             if "error" in document:
@@ -87,22 +84,8 @@ class ModelProcess:
     def _check_same(self, sha256: object) -> None:
         if not isinstance(sha256, str):
             raise TypeError("the reply does not identify the model")
-        if self._sha256 not in (None, sha256):
+        if self.sha256 not in (None, sha256):
             raise ArtifactError(
                 "the model directory has changed since it was loaded", where=str(self.folder), fix="load it again"
             )
-        self._sha256 = sha256
-
-    def _error(self, error: ChildError, seconds: float) -> GpupipeError:
-        where = str(self.folder)
-        match error.cause:
-            case "start":
-                fix = "free memory, or check the installation with `gpupipe doctor`"
-                return LimitError(f"the child process for the untrusted model {error.how}", fix=fix)
-            case "memory":
-                return out_of_memory(where, self.limits.memory_bytes)
-            case "time":
-                fix = "if you trust its author, allow more time: --limit time=DURATION (limits={'time': ...} in Python)"
-                return ArtifactError(f"the untrusted model exceeded its limit of {seconds:,g} s", where=where, fix=fix)
-        last = f": {error.output.splitlines()[-1].strip()[:MOST_QUOTED]}" if error.output else ""
-        return ArtifactError(f"the child process of the untrusted model {error.how}{last}", where=where, fix=DO_NOT_USE)
+        self.sha256 = sha256

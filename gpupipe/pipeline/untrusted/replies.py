@@ -7,23 +7,32 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, fields
+from itertools import accumulate, pairwise
 from typing import Any
 
 from pydantic import TypeAdapter
 
+from gpupipe.drift.counted_column import counted_columns
+from gpupipe.drift.files import parse_reference
+from gpupipe.drift.reference import DriftReference
 from gpupipe.errors import ArtifactError, ConfigError, DataError, DeviceError, GpupipeError, SchemaError
 from gpupipe.models import Prediction
 from gpupipe.pipeline.goal import Goal
 from gpupipe.pipeline.model.prediction_report import N_EXAMPLES, ColumnReport, PredictionReport
 from gpupipe.pipeline.parity.verification import Verification
+from gpupipe.pipeline.untrusted.limits import DO_NOT_USE, out_of_memory
 from gpupipe.pipeline.untrusted.messages import unpack_array
-from gpupipe.table.schema import KINDS
-from gpupipe.units import GIB
+from gpupipe.table.row_numbers import CellsError, RowNumbers
+from gpupipe.table.schema import KINDS, Schema
+from gpupipe.typing import Array
 
 FLOATS, INTEGERS = ("<f4", "<f8"), ("<i4", "<i8")
+ARRAYS = {field.name: FLOATS for field in fields(Prediction)} | {"label": INTEGERS}
+CELL_DTYPES = ("<u2", "<u4", "<i8", *FLOATS)  # of the counts and edges of a reference
 ERRORS = {each.__name__: each for each in (ArtifactError, ConfigError, DataError, DeviceError, SchemaError)}
 UNEXPECTED, TOO_LARGE = "unexpected", "LimitError"  # child errors that the model is to blame for
 VERIFICATION = TypeAdapter(Verification)
+LINES = TypeAdapter(list[tuple[str, RowNumbers | None]])
 MOST_LEVEL = 1 << 20  # characters of a level, which is a cell of the rows that were sent
 
 Reply = Mapping[str, Any]
@@ -32,22 +41,32 @@ Parts = Sequence[memoryview]
 
 def read_prediction(reply: Reply, parts: Parts, goal: Goal, n_rows: int) -> Prediction:
     """Return the prediction for `n_rows` rows by a model with `goal`."""
-    by_task: dict[str, dict[str, tuple[tuple[str, ...], tuple[int | None, ...]]]] = {
-        "binary": {"probability": (FLOATS, (n_rows,))},
-        "multiclass": {"probability": (FLOATS, (n_rows, goal.n_classes))},
-        "regression": {"value": (FLOATS, (n_rows,))},
-        "ranking": {"value": (FLOATS, (n_rows,))},
-        "quantile": {"quantiles": (FLOATS, (n_rows, goal.n_outputs))},
-        "multioutput": {"outputs": (FLOATS, (n_rows, goal.n_outputs))},
-        "clustering": {"label": (INTEGERS, (n_rows,)), "distance": (FLOATS, (n_rows,))},
-        "embedding": {"embedding": (FLOATS, (n_rows, None))},
-    }
-    expected = by_task[goal.task]
-    described = {each["name"]: (each, part) for each, part in zip(reply["arrays"], parts, strict=True)}
-    if set(described) != set(expected) or len(parts) != len(expected):
-        raise ValueError(f"arrays: expected {', '.join(expected)}; found {', '.join(map(repr, described)):.200}")
-    arrays = {name: unpack_array(*described[name], *allowed) for name, allowed in expected.items()}
-    return Prediction(goal.task, **arrays, targets=goal.specs)
+    arrays = {}
+    for each, part in zip(reply["arrays"], parts, strict=True):
+        dtypes, shape = ARRAYS[each["name"]], (None,) * len(each["shape"])
+        arrays[each["name"]] = unpack_array(each, part, dtypes, shape)
+    prediction = Prediction(goal.task, **arrays, targets=goal.specs)
+    prediction.check(n_rows, goal.n_classes, goal.n_outputs)
+    return prediction
+
+
+def read_training_rows(schema: Schema, reply: Reply, parts: Parts) -> DriftReference:
+    """Return the reference of a model whose encoded input columns are `schema`."""
+    described = zip(reply["arrays"], parts, strict=True)
+    arrays = {each["name"]: unpack_array(each, part, CELL_DTYPES, (None,)) for each, part in described}
+    reference = parse_reference(reply["reference"], arrays)
+    counted_columns(reference.columns, schema)  # raises if they do not belong together
+    return reference
+
+
+def read_counts(sizes: Sequence[int], n_rows: int, reply: Reply, parts: Parts) -> Array:
+    """Return the counts of `n_rows` rows in the cells of columns, which have `sizes` cells."""
+    ((described, part),) = zip(reply["arrays"], parts, strict=True)
+    counts = unpack_array(described, part, ("<i8",), (sum(sizes),))
+    is_valid = not ((counts < 0) | (counts > n_rows)).any()
+    if not is_valid or any(counts[a:b].sum() != n_rows for a, b in pairwise(accumulate(sizes, initial=0))):
+        raise ValueError(f"counts: expected each of {n_rows:,} rows in one cell of each column")
+    return counts
 
 
 def read_report(document: Any, n_rows: int) -> PredictionReport:
@@ -117,7 +136,9 @@ def write_error(error: Exception) -> dict[str, Any]:
     """Return an error as JSON values."""
     if isinstance(error, GpupipeError):
         kinds = [kind.__name__ for kind in type(error).__mro__ if kind.__name__ in (*ERRORS, TOO_LARGE)]
-        parts = {"what": error.what, "where": error.where, "fix": error.fix}
+        parts: dict[str, Any] = {"what": error.what, "where": error.where, "fix": error.fix}
+        if isinstance(error, CellsError):  # its rows are those of a chunk
+            parts["lines"] = [[text, None if rows is None else asdict(rows)] for text, rows in error.lines]
         return {"error": {"kind": kinds[0] if kinds else UNEXPECTED, **parts}}
     is_memory = isinstance(error, MemoryError)
     what = f"{type(error).__name__}: {error}"
@@ -135,17 +156,6 @@ def read_error(document: Any, where: str, memory_bytes: int) -> GpupipeError:
         return out_of_memory(where, memory_bytes)
     if kind == UNEXPECTED:
         return ArtifactError(f"the untrusted model failed unexpectedly: {what}", where=place or where, fix=DO_NOT_USE)
+    if "lines" in document:
+        return CellsError(LINES.validate_python(document["lines"]), where=place, fix=fix)
     return ERRORS[kind](what, where=place, fix=fix)
-
-
-DO_NOT_USE = "do not use this model; if you trust its author, check its files with `gpupipe verify`"
-
-
-def out_of_memory(where: str, memory_bytes: int) -> ArtifactError:
-    """Return the error of a model that needs more memory than its limit."""
-    # Must not match `gpupipe.backends.out_of_memory.WORDS`, or callers would retry with fewer rows.
-    return ArtifactError(
-        f"the untrusted model exceeded its memory limit of {memory_bytes / GIB:,.2f} GiB",
-        where=where,
-        fix="if you trust its author, allow more memory: --limit memory=SIZE (limits={'memory': ...} in Python)",
-    )

@@ -7,15 +7,21 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cache
 from typing import Any
 
 from gpupipe.children import serve
+from gpupipe.drift.cell_counter import CellCounter
+from gpupipe.drift.counted_column import counted_columns
+from gpupipe.drift.files import describe_reference
+from gpupipe.drift.reference import DriftReference
 from gpupipe.entry_points import forbid_plugins
 from gpupipe.pipeline.model.batches import encode_rows, explain_rows, predict_rows
 from gpupipe.pipeline.model.model import Model, load_model
 from gpupipe.pipeline.model.rows import RowsToPredict
 from gpupipe.pipeline.untrusted.description import describe
 from gpupipe.pipeline.untrusted.explanations import describe_explanation, explanation_arrays
+from gpupipe.pipeline.untrusted.limits import NO_PLUGINS
 from gpupipe.pipeline.untrusted.messages import pack, pack_arrays, unpack, unpack_table
 from gpupipe.pipeline.untrusted.replies import write_error, write_verification
 from gpupipe.typing import Array
@@ -53,19 +59,40 @@ class ModelWorker:
                 return {"description": describe(model)}, ()
             case "verify":
                 return {"verification": write_verification(model.verify())}, ()
+            case "scorer":
+                scorer = model.scorer()
+                if request["explains"]:
+                    scorer.prepare_explanations()
+                return {}, ()
+            case "reference":
+                document, named = describe_reference(_reference_of(model))
+                return _with_arrays(named, reference=document)
         rows = _rows(request, parts)
-        if request["request"] == "explain":
-            explanation = explain_rows(model, rows, request["interactions"])
-            described, arrays = pack_arrays(explanation_arrays(explanation))
-            return {"arrays": described, "explanation": describe_explanation(explanation)}, arrays
-        if request["request"] == "predict":
-            prediction, report = predict_rows(model, rows)
-            found = prediction.arrays
-        else:
-            table, report = encode_rows(model, rows)
-            found = {"X": model.features.transform(table, model.backend)}
-        described, arrays = pack_arrays(found)
-        return {"arrays": described, "report": report.to_json()}, arrays
+        match request["request"]:
+            case "count":
+                columns = counted_columns(_reference_of(model).columns, model.features.input_schema)
+                counter = CellCounter(columns, model.backend, rows.arrow.num_rows)
+                return _with_arrays({"cells": counter.count(rows.arrow)})
+            case "explain":
+                explanation = explain_rows(model, rows, request["interactions"])
+                return _with_arrays(explanation_arrays(explanation), explanation=describe_explanation(explanation))
+            case "predict":
+                prediction, report = predict_rows(model, rows)
+                return _with_arrays(prediction.arrays, report=report.to_json())
+        table, report = encode_rows(model, rows)
+        return _with_arrays({"X": model.features.transform(table, model.backend)}, report=report.to_json())
+
+
+def _with_arrays(named: Mapping[str, Array], **document: Any) -> Reply:
+    described, arrays = pack_arrays(named)
+    return {"arrays": described, **document}, arrays
+
+
+@cache  # for all chunks of a table
+def _reference_of(model: Model) -> DriftReference:
+    from gpupipe.pipeline.drift.detection import load_reference
+
+    return load_reference(model)
 
 
 def _rows(request: Mapping[str, Any], parts: Sequence[memoryview]) -> RowsToPredict:
@@ -74,5 +101,5 @@ def _rows(request: Mapping[str, Any], parts: Sequence[memoryview]) -> RowsToPred
 
 
 if __name__ == "__main__":
-    forbid_plugins("an untrusted model must not use plug-ins")
+    forbid_plugins(NO_PLUGINS)
     serve(ModelWorker().handle)
