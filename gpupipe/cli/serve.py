@@ -186,7 +186,7 @@ class Duration(click.ParamType):  # type: ignore[type-arg]
     "allowed_hosts",
     metavar="NAME",
     multiple=True,
-    help="Accept requests for this host name, such as that of a reverse proxy, and predictions that its web pages send. "
+    help="Accept requests for this host name, such as that of a proxy, and predictions that its web pages send. "
     "Repeatable. Default: only the names of this machine if --host is a loopback address, else any name.",
 )
 @click.option("--name", default="", help="Name of the model in the Open Inference Protocol. Default: that of its run.")
