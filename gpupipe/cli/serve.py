@@ -151,8 +151,8 @@ option = partial(click.option, show_default=True)
     "allowed_hosts",
     metavar="NAME",
     multiple=True,
-    help="Accept requests for this host name, such as that of a reverse proxy. Repeatable. Default: only the names of "
-    "this machine if --host is a loopback address, else any name.",
+    help="Accept requests for this host name, such as that of a proxy, and predictions that its web pages send. "
+    "Repeatable. Default: only the names of this machine if --host is a loopback address, else any name.",
 )
 @click.option("--name", default="", help="Name of the model in the Open Inference Protocol. Default: that of its run.")
 @allow_code_option

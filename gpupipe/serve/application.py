@@ -22,7 +22,7 @@ from gpupipe.serve.inference import HEADER_LENGTH, encode_inference, read_infere
 from gpupipe.serve.metrics import Metrics
 from gpupipe.serve.problems import Headers, RequestProblem
 from gpupipe.serve.served_model import ServedModel
-from gpupipe.serve.settings import ServeSettings
+from gpupipe.serve.settings import ServeSettings, host_name
 from gpupipe.serve.slot import ModelSlot
 
 Scope = MutableMapping[str, Any]
@@ -30,9 +30,7 @@ Message = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[Message]]
 Send = Callable[[Message], Awaitable[None]]
 
-DRAINED = 4  # times the body limit: what is read of longer bodies, so that clients receive the error
 BUFFERED = 8  # times the body limit: bodies of all requests of a worker
-LOCAL_NAMES = ("localhost", "127.0.0.1", "::1")
 PREDICTIONS = ("predict", "explain", "infer")
 OPEN = ("health", "page")  # endpoints without a token; the page has nothing of the model until it has the token
 NAMES = {
@@ -63,7 +61,7 @@ class Application:
         self.n_waiting = 0
         self._buffered_bytes = 0
         self._token = token
-        self._hosts = _allowed_hosts(settings)
+        self._hosts, self._pages = settings.host_names, settings.allowed_names
         self._documents = Documents(self)
 
     @property
@@ -115,7 +113,7 @@ class Application:
         return NAMES.get(path, "other")
 
     def _check_access(self, endpoint: str, headers: dict[bytes, bytes]) -> None:
-        if self._hosts is not None and _host_name(headers.get(b"host", b"")) not in self._hosts:
+        if self._hosts is not None and host_name(headers.get(b"host", b"")) not in self._hosts:
             # A foreign site can point its own name at 127.0.0.1 (DNS rebinding); browsers still send that name.
             raise RequestProblem("unknown_host", "the Host header does not name this server; see --allow-host")
         if self._token and endpoint not in OPEN:
@@ -125,6 +123,19 @@ class Application:
                     "unauthorized", "expected the header Authorization: Bearer TOKEN",
                     headers=[(b"www-authenticate", b"Bearer")],
                 )  # fmt: skip
+
+    def _check_origin(self, headers: dict[bytes, bytes]) -> None:
+        """Refuse what a page of another site sends: browsers send simple requests without asking the server first.
+
+        The page could not read the answer, but its rows would be among those that drift is computed from.
+        """
+        site, origin = headers.get(b"sec-fetch-site"), headers.get(b"origin")
+        if (site is None and origin is None) or site in (b"same-origin", b"none"):
+            return
+        authority = (origin or b"").partition(b"://")[2].lower()
+        if host_name(authority) in self._pages or (site is None and authority == headers.get(b"host", b"").lower()):
+            return
+        raise RequestProblem("foreign_origin", "pages of other sites cannot send predictions; see --allow-host")
 
     async def _answer(
         self, endpoint: str, scope: Scope, headers: dict[bytes, bytes], receive: Receive, send: Send
@@ -136,6 +147,7 @@ class Application:
                 raise RequestProblem("invalid_request", "explain: only /predict has explanations")
         if scope["method"] != "POST":
             raise RequestProblem("method_not_allowed", "expected the method POST", headers=[(b"allow", b"POST")])
+        self._check_origin(headers)
         if self.is_closing:
             raise RequestProblem("unavailable", "the server is shutting down", closes=True)
         message = await receive()
@@ -201,29 +213,21 @@ class Application:
     ) -> tuple[bytes, int]:
         """Return a body of several chunks, and the number of bytes reserved for it."""
         most = self.settings.max_body_bytes
-        declared = int(headers.get(b"content-length", b"0"))
-        is_too_long = declared > most
-        if declared > DRAINED * most:
-            raise self._too_long(closes=True)
         chunks, n_bytes = [first], len(first)
         reserved = 0
         try:
+            if max(n_bytes, int(headers.get(b"content-length", b"0"))) > most:
+                raise self._too_long()
             while has_more:
                 message = await receive()
                 if message["type"] != "http.request":
                     raise ClientGoneError
                 chunk, has_more = message["body"], message["more_body"]
                 n_bytes += len(chunk)
-                is_too_long = is_too_long or n_bytes > most
-                if is_too_long:
-                    chunks.clear()
-                    if n_bytes > DRAINED * most:
-                        raise self._too_long(closes=True)
-                    continue
+                if n_bytes > most:
+                    raise self._too_long()
                 reserved += self._reserve(len(chunk))
                 chunks.append(chunk)
-            if is_too_long or n_bytes > most:
-                raise self._too_long(closes=False)
         except BaseException:
             self._buffered_bytes -= reserved
             raise
@@ -237,10 +241,9 @@ class Application:
         self._buffered_bytes += n_bytes
         return n_bytes
 
-    def _too_long(self, closes: bool) -> RequestProblem:
-        return RequestProblem(
-            "too_large", f"expected a body of at most {self.settings.max_body_bytes:,} bytes", closes=closes
-        )
+    def _too_long(self) -> RequestProblem:
+        text = f"expected a body of at most {self.settings.max_body_bytes:,} bytes"
+        return RequestProblem("too_large", text, closes=True)
 
     async def _refuse(self, problem: RequestProblem, scope: Scope, send: Send) -> int:
         self.metrics.count_error(problem.code)
@@ -249,18 +252,3 @@ class Application:
         await send({"type": "http.response.start", "status": problem.status, "headers": headers})
         await send({"type": "http.response.body", "body": b"" if scope["method"] == "HEAD" else body})
         return problem.status
-
-
-def _allowed_hosts(settings: ServeSettings) -> frozenset[str] | None:
-    """Return the accepted host names; None: any, because the server is meant to be reached from other machines."""
-    if not settings.is_loopback and not settings.allowed_hosts:
-        return None
-    return frozenset(name.lower() for name in (*LOCAL_NAMES, settings.host, *settings.allowed_hosts))
-
-
-def _host_name(host: bytes) -> str:
-    """Return a Host header without the port."""
-    text = host.decode("latin-1").lower()
-    if text.startswith("["):
-        return text[1:].partition("]")[0]
-    return text.partition(":")[0]

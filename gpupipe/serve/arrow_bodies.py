@@ -13,13 +13,13 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from gpupipe.io.arrow_types import UnusableColumn, plain_column
 from gpupipe.pipeline.model.prediction_table import label_kind
 from gpupipe.serve.bodies import Explanations, require_rows, rows_of
 from gpupipe.serve.coalescer import Columns
 from gpupipe.serve.explanations import explained_outputs
 from gpupipe.serve.problems import RequestProblem
 from gpupipe.serve.served_model import Output, ServedModel
-from gpupipe.table.time_columns import as_micros
 
 WORK_A_BATCH, WORK_A_ROW = 100, 10  # in levels: what a batch costs, and what a row may cost
 RECORD_BATCH = 3  # of the union MessageHeader in Arrow's Message.fbs
@@ -56,11 +56,8 @@ def read_arrow(body: bytes, model: ServedModel, max_rows: int) -> list[Mapping[s
         raise RequestProblem("invalid_request", f"the column {repeated[0]!r} occurs more than once")
     if not wanted and table.num_rows:
         return [{} for _ in range(table.num_rows)]
-    try:
-        columns = {name: _values(name, table[name]) for name in wanted}
-    except (pa.ArrowException, ValueError, OverflowError, KeyError) as error:  # KeyError: an unknown time zone
-        raise RequestProblem("invalid_request", "a time of the Arrow stream cannot be read") from error
-    return rows_of(columns, model)
+    kinds = {column.source: column.kind for column in model.scorer.columns}
+    return rows_of({name: _values(name, table[name], kinds.get(name, "")) for name in wanted}, model)
 
 
 def encode_arrow(model: ServedModel, columns: Columns, explanations: Explanations) -> bytes:
@@ -96,33 +93,51 @@ def _type(model: ServedModel, output: Output) -> pa.DataType:
     return pa.float32() if model.scorer.goal.task == "embedding" else TYPES[output.type]
 
 
-def _values(name: str, column: pa.ChunkedArray) -> list[Any]:
-    """Return the values of a column as Python values; the levels of a dictionary are shared, not copied."""
-    kind = column.type
-    if isinstance(kind, pa.UuidType):
-        return column.to_pylist()  # type: ignore[no-any-return]
-    if pa.types.is_dictionary(kind) and _is_plain(kind.value_type):
-        values: list[Any] = []
-        for chunk in column.chunks:
-            levels = chunk.dictionary.to_pylist()
-            values += [None if code is None else levels[code] for code in chunk.indices.to_pylist()]
-        return values
-    if not _is_plain(kind):
+def _values(name: str, column: pa.ChunkedArray, kind: str) -> list[Any]:
+    """Return the values of a column of a kind of the model as Python values, read as those of files are.
+
+    The levels of a dictionary are shared, not copied.
+    """
+    given = column.type
+    if not _is_plain(given.value_type if pa.types.is_dictionary(given) else given):
         raise RequestProblem(
             "invalid_request",
-            f"column {name!r}: expected numbers, booleans, strings, UUIDs, dates or times; found {str(kind)[:80]}",
+            f"column {name!r}: expected numbers, booleans, strings, UUIDs, bytes, dates, times or durations; "
+            f"found {str(given)[:80]}",
         )
-    if pa.types.is_timestamp(kind) or pa.types.is_date(kind):  # Python's do not reach as far
-        micros = as_micros(column)[0].cast(pa.int64()).to_pylist()
-        return [None if each is None else np.datetime64(each, "us") for each in micros]
-    return column.to_pylist()  # type: ignore[no-any-return]
+    try:
+        plain, _ = plain_column(column, is_named=True)
+        if not pa.types.is_dictionary(plain.type):
+            return _python_values(plain, kind)
+        values: list[Any] = []
+        for chunk in plain.chunks:
+            levels = _python_values(chunk.dictionary, kind)
+            values += [None if code is None else levels[code] for code in chunk.indices.to_pylist()]
+        return values
+    except (pa.ArrowException, UnusableColumn, ValueError, OverflowError) as error:
+        raise RequestProblem("invalid_request", f"column {name!r} has values that cannot be read") from error
+
+
+def _python_values(plain: pa.Array | pa.ChunkedArray, kind: str) -> list[Any]:
+    found = plain.type
+    if pa.types.is_timestamp(found) and kind in ("datetime", "numeric"):  # Python's do not reach as far
+        missing = None if kind == "datetime" else np.datetime64("NaT")  # no times are numbers
+        micros = plain.cast(pa.int64()).to_pylist()
+        return [missing if each is None else np.datetime64(each, "us") for each in micros]
+    if pa.types.is_decimal(found) and kind == "numeric":
+        plain = plain.cast(pa.float64())
+    if pa.types.is_float32(found) and kind not in ("datetime", "numeric"):  # the text of 0.1 is not that of its float64
+        return [None if each is None else np.float32(each) for each in plain.to_pylist()]
+    return plain.to_pylist()  # type: ignore[no-any-return]
 
 
 def _is_plain(kind: pa.DataType) -> bool:
+    """Return whether values of a type are stored one by one; rows of the others can share or repeat them."""
     types = pa.types
-    checks = (types.is_integer, types.is_floating, types.is_boolean, types.is_string, types.is_large_string)
-    exact = (types.is_decimal, types.is_binary, types.is_fixed_size_binary)
-    return any(check(kind) for check in (*checks, *exact, types.is_date, types.is_timestamp, types.is_null))
+    exact = (types.is_decimal, types.is_binary, types.is_large_binary, types.is_fixed_size_binary, types.is_null)
+    checks = (types.is_integer, types.is_floating, types.is_boolean, types.is_string, types.is_large_string, *exact)
+    times = (types.is_date, types.is_timestamp, types.is_time, types.is_duration)
+    return isinstance(kind, pa.UuidType) or any(check(kind) for check in (*checks, *times))
 
 
 def _require_plain(body: bytes, max_rows: int) -> None:

@@ -55,7 +55,7 @@ def openapi_document(model: ServedModel, settings: ServeSettings, has_token: boo
     common = [*ALWAYS, *(["unknown_host"] if settings.is_loopback or settings.allowed_hosts else [])]
     guarded = [*common, *(["unauthorized"] if has_token else [])]
     security: Json = {"security": [{"bearer": []}]} if has_token else {}
-    of_bodies = [*guarded, *OF_BODIES, "too_many_requests"]
+    of_bodies = [*guarded, *OF_BODIES, "foreign_origin", "too_many_requests"]
     paths: Json = {
         "/predict": {"post": _predict(model, settings, [*of_bodies, "not_explainable"]) | security},
         "/v2/repository/index": {"post": _index(of_bodies) | security},

@@ -35,6 +35,7 @@ CODES: Mapping[str, ErrorCode] = {
     "invalid_http": ErrorCode(400, "The request is not valid HTTP."),
     "unauthorized": ErrorCode(401, "The bearer token is missing or wrong."),
     "unknown_host": ErrorCode(403, "The Host header does not name this server."),
+    "foreign_origin": ErrorCode(403, "The request was sent by a web page of another site."),
     "not_found": ErrorCode(404, "The path, model or version is unknown."),
     "method_not_allowed": ErrorCode(405, "The path does not have this method."),
     "read_timeout": ErrorCode(408, "The request was not received in time."),

@@ -7,6 +7,7 @@ connection, and headers may have any length.
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from time import monotonic
 from typing import Any
 
@@ -16,15 +17,29 @@ from uvicorn.server import ServerState
 
 from gpupipe.serve.metrics import Metrics
 from gpupipe.serve.problems import RequestProblem
+from gpupipe.serve.request_heads import check_head, invalid
 
 MAX_HEADER_BYTES = 32 * 1024  # URL and headers
 MAX_BYTES_WITHOUT_BODY = 512 * 1024  # after the headers: sizes of chunks, and trailers, which are ignored
+DRAIN_SECONDS = 2.0  # at least, for a client that still sends after its answer
+SPARE_CONNECTIONS = 64  # more than the limit: drained, so that their clients can read the refusal
 SWEEP_SECONDS = 0.5
 NEVER = float("inf")
+INVALID = invalid("the request is not valid HTTP/1.1")
 
 
-class _PipelinedRequest(Exception):
-    """Ends parsing: a request has begun before the previous one was answered."""
+class _EndOfParsing(Exception):
+    """A request has begun before the previous one was answered, or has an invalid head."""
+
+
+class _Transport:
+    """The transport of a connection with another `close`."""
+
+    def __init__(self, transport: asyncio.Transport, close: Callable[[], None], is_closing: Callable[[], bool]) -> None:
+        self.transport, self.write, self.close, self.is_closing = transport, transport.write, close, is_closing
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.transport, name)
 
 
 class LimitedProtocol(HttpToolsProtocol):
@@ -33,11 +48,15 @@ class LimitedProtocol(HttpToolsProtocol):
     uvicorn would queue any number of pipelined requests. Here the connection closes after the answer to the first one;
     a client sends the others again, on another connection.
 
+    A connection with a client that may still be sending is closed in two steps: at first, only its side that sends is.
+    Closed at once, it would be reset, and the client could lose the answer.
+
     There is no timer per request: `Watchdog` compares the deadlines of all connections twice a second.
     """
 
     read_seconds = 10.0
     max_connections = 1024
+    max_drained_bytes = 2**26
     metrics: Metrics
 
     def __init__(
@@ -52,23 +71,58 @@ class LimitedProtocol(HttpToolsProtocol):
         self._unsent_bytes, self._unsent_since = 0, 0.0
         self._n_header_bytes = 0  # -1: the headers are complete
         self._n_bytes_without_body = 0
-        self._is_pipelining = False
+        self._is_pipelining = self.is_draining = False
+        self._problem = INVALID
+        self._n_parsed_bytes = self._n_drained_bytes = 0
 
     def connection_made(self, transport: asyncio.Transport) -> None:
         """Start the time limit of the first request; refuse the connection if there are too many."""
-        super().connection_made(transport)
+        self._socket = transport
+        super().connection_made(_Transport(transport, self.close, self._is_closing))  # type: ignore[arg-type]
         self.deadline = monotonic() + self.read_seconds
-        if len(self.connections) > self.max_connections:
+        if (n_beyond := len(self.connections) - self.max_connections) > 0:
+            self.deadline = 0.0  # only `DRAIN_SECONDS`
             self.refuse(RequestProblem("unavailable", "too many connections", [], [(b"retry-after", b"1")], True))
             self.metrics.count_closed()
+            if n_beyond > SPARE_CONNECTIONS:
+                transport.close()
+
+    def close(self) -> None:
+        """Close the connection, after the client has closed its side if it may still be sending."""
+        if self._is_closing() or (self.deadline == NEVER and not self._is_pipelining):
+            self._socket.close()
+            return
+        self.is_draining = True
+        self.deadline = max(monotonic() + DRAIN_SECONDS, 0.0 if self.deadline == NEVER else self.deadline)
+        if self.cycle is not None:
+            self.cycle.disconnected = True
+            self.cycle.message_event.set()
+        self.flow.resume_reading()
+        self._socket.write_eof()
+
+    def shutdown(self) -> None:
+        """Close the connection, unless a request is being answered."""
+        if self.is_draining or self.cycle is None or self.cycle.response_complete:
+            self._socket.close()
+        else:
+            super().shutdown()
+
+    def _is_closing(self) -> bool:
+        return self.is_draining or self._socket.is_closing()
 
     def data_received(self, data: bytes) -> None:
         """Parse bytes; start the time limit of a request with its first byte."""
+        if self.is_draining:
+            self._n_drained_bytes += len(data)
+            if self._n_drained_bytes > self.max_drained_bytes:
+                self._socket.close()
+            return
         if self.deadline == NEVER and (self.cycle is None or self.cycle.response_complete):
             self.deadline = monotonic() + self.read_seconds
         if self._is_pipelining:
             return
         self._n_bytes_without_body += len(data)
+        self._n_parsed_bytes = len(data)
         super().data_received(data)
         if self._n_bytes_without_body > MAX_BYTES_WITHOUT_BODY and self.deadline != NEVER:
             message = "too many bytes that are not part of the body"
@@ -76,14 +130,13 @@ class LimitedProtocol(HttpToolsProtocol):
         if self._n_header_bytes >= 0 and self.deadline != NEVER:
             self._n_header_bytes += len(data)
             if self._n_header_bytes > MAX_HEADER_BYTES:
-                message = f"expected at most {MAX_HEADER_BYTES:,} bytes of URL and headers"
-                self.refuse(RequestProblem("headers_too_large", message, closes=True))
+                self.refuse(_long_head())
 
     def on_message_begin(self) -> None:
         """Begin a request; end parsing if the previous one is not answered yet."""
         if self.cycle is not None and not self.cycle.response_complete:
             self._is_pipelining = True
-            raise _PipelinedRequest
+            raise _EndOfParsing
         super().on_message_begin()
 
     def on_header(self, name: bytes, value: bytes) -> None:
@@ -97,7 +150,14 @@ class LimitedProtocol(HttpToolsProtocol):
         super().on_body(body)
 
     def on_headers_complete(self) -> None:
-        """Start the request."""
+        """Check the head, and start the request."""
+        try:
+            if self._n_header_bytes + self._n_parsed_bytes > MAX_HEADER_BYTES:
+                self._require_short_head()
+            self.url = check_head(self.parser.get_http_version(), self.url, self.headers)
+        except RequestProblem as problem:
+            self._problem = problem
+            raise _EndOfParsing from None
         self._n_header_bytes = -1
         super().on_headers_complete()
         if self.scope["http_version"] == "1.0" and self.parser.should_keep_alive():  # uvicorn would close
@@ -109,6 +169,11 @@ class LimitedProtocol(HttpToolsProtocol):
         self.deadline = NEVER
         self._n_header_bytes = self._n_bytes_without_body = 0
         super().on_message_complete()
+
+    def _require_short_head(self) -> None:
+        """Raise RequestProblem if URL and headers are too long, of which the bytes also have a part of the body."""
+        if len(self.url) + sum(len(name) + len(value) + 4 for name, value in self.headers) > MAX_HEADER_BYTES:
+            raise _long_head()
 
     def is_stalled(self, now: float) -> bool:
         """Return whether the client has not read any of the response for the time limit of a request."""
@@ -123,7 +188,15 @@ class LimitedProtocol(HttpToolsProtocol):
         if self._is_pipelining:
             self.cycle.keep_alive = False
             return
-        self.refuse(RequestProblem("invalid_http", "the request is not valid HTTP/1.1", closes=True))
+        self.refuse(self._problem)
+
+    def time_out(self) -> None:
+        """End a request that did not arrive in time."""
+        if self.is_draining:
+            self._socket.close()
+        else:
+            self.metrics.count_closed()
+            self.refuse(RequestProblem("read_timeout", "the request was not received in time"))
 
     def refuse(self, problem: RequestProblem) -> None:
         """Answer with an error outside of the application, if no response has begun, and close the connection."""
@@ -141,6 +214,12 @@ class LimitedProtocol(HttpToolsProtocol):
             self.metrics.count_error(problem.code)
             self.metrics.count_request("other", problem.status, 0.0)
         self.transport.close()
+
+
+def _long_head() -> RequestProblem:
+    return RequestProblem(
+        "headers_too_large", f"expected at most {MAX_HEADER_BYTES:,} bytes of URL and headers", closes=True
+    )
 
 
 class Watchdog:
@@ -167,6 +246,4 @@ class Watchdog:
                     self._metrics.count_closed()
                     connection.transport.abort()
                 elif now > connection.deadline:
-                    connection.deadline = NEVER
-                    self._metrics.count_closed()
-                    connection.refuse(RequestProblem("read_timeout", "the request was not received in time"))
+                    connection.time_out()

@@ -7,12 +7,15 @@ import os
 import socket
 from collections.abc import Callable
 from importlib.util import find_spec
+from typing import Any
 
 from gpupipe.errors import ConfigError
+from gpupipe.report.text import printable
 from gpupipe.serve.settings import TOKEN, ServeSettings
 
 PACKAGES = ("starlette", "uvicorn", "httptools", "orjson")
 BACKLOG = 2048
+MAX_LOG_LINES, MAX_LOG_LINE = 60, 2000  # lines of a traceback; characters
 
 log = logging.getLogger("gpupipe.serve")
 
@@ -81,9 +84,24 @@ def url_of(listener: socket.socket) -> str:
     return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
 
 
+class LogFormatter(logging.Formatter):
+    """Formatter of one line per record and indented tracebacks, whatever texts of clients they have."""
+
+    def formatMessage(self, record: logging.LogRecord) -> str:
+        """Return the line of a record."""
+        return printable(super().formatMessage(record))[:MAX_LOG_LINE]
+
+    def formatException(self, ei: Any) -> str:
+        """Return the last lines of a traceback."""
+        lines = super().formatException(ei).splitlines()[-MAX_LOG_LINES:]
+        return "\n".join(f"    {printable(line)}"[:MAX_LOG_LINE] for line in lines)
+
+
 def configure_log() -> None:
     """Write the log to stderr, one line per event."""
-    logging.basicConfig(format="%(asctime)s %(levelname)s %(message)s", level=logging.WARNING)
+    handler = logging.StreamHandler()
+    handler.setFormatter(LogFormatter("%(asctime)s %(levelname)s %(message)s"))
+    logging.basicConfig(handlers=[handler], level=logging.WARNING)
     logging.getLogger("gpupipe.serve").setLevel(logging.INFO)
     # uvicorn warns about each malformed request, which clients control; the metrics count them.
     logging.getLogger("uvicorn").setLevel(logging.ERROR)

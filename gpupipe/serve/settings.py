@@ -5,10 +5,13 @@ from __future__ import annotations
 import ipaddress
 import json
 import os
+import re
 from dataclasses import asdict, dataclass
+from functools import lru_cache
 from hashlib import sha256
 from typing import TYPE_CHECKING, Literal
 
+from gpupipe.errors import ConfigError
 from gpupipe.units import MIB
 
 if TYPE_CHECKING:
@@ -16,6 +19,29 @@ if TYPE_CHECKING:
 
 TOKEN = "GPUPIPE_TOKEN"  # environment variable with the bearer token
 TOKEN_DIGEST = "GPUPIPE_TOKEN_DIGEST"  # the same with `token_digest`, of processes of untrusted models
+LOCAL_NAMES = ("localhost", "127.0.0.1", "::1")
+HOST = re.compile(rb"(?:\[([0-9a-f:.]+)\]|((?:[\w.~!$&'()*+,;=-]|%[0-9a-f]{2})+))(?::([0-9]{0,5}))?", re.IGNORECASE)
+
+
+@lru_cache(maxsize=256)
+def host_name(authority: bytes) -> str | None:
+    """Return a host without its port, in lower case; None if it is malformed (RFC 3986, section 3.2).
+
+    >>> host_name(b"LOCALHOST:8080"), host_name(b"[0:0::1]"), host_name(b"127.0.0.1:8080:x"), host_name(b"a@localhost")
+    ('localhost', '::1', None, None)
+    """
+    found = HOST.fullmatch(authority)
+    if found is None or int(found[3] or 0) > 65535:
+        return None
+    try:
+        return str(ipaddress.IPv6Address(found[1].decode())) if found[1] else found[2].decode().lower()
+    except ValueError:
+        return None
+
+
+def _named(host: str) -> str | None:
+    """Return the name of a host of the command line, whose IPv6 addresses may have no brackets."""
+    return host_name((f"[{host}]" if host.count(":") > 1 and not host.startswith("[") else host).encode())
 
 
 @dataclass(frozen=True)
@@ -59,7 +85,7 @@ class ServeSettings:
     poll_seconds : float
         Interval between checks for a new model; 0: only on SIGHUP.
     allowed_hosts : tuple of str
-        Further accepted values of the Host header.
+        Further accepted names in the Host header, and in the origin of web pages that send predictions.
     allow_code : bool
         Whether the Python code in the model may run.
     limits : UntrustedLimits, optional
@@ -92,6 +118,13 @@ class ServeSettings:
     limits: UntrustedLimits | None = None
     name: str = ""
 
+    def __post_init__(self) -> None:
+        """Raise ConfigError if one of `allowed_hosts` is malformed."""
+        for host in self.allowed_hosts:
+            if _named(host) is None:
+                fix = "state a name such as app.example, without a scheme or a path"
+                raise ConfigError(f"expected a host name; found {host!r}", where="--allow-host", fix=fix)
+
     @property
     def operation_seconds(self) -> float | None:
         """Time limit of an operation with the model; None: unlimited."""
@@ -104,6 +137,18 @@ class ServeSettings:
             return ipaddress.ip_address(self.host).is_loopback
         except ValueError:
             return self.host == "localhost"
+
+    @property
+    def allowed_names(self) -> frozenset[str]:
+        """Names of `allowed_hosts`, without ports."""
+        return frozenset(filter(None, map(_named, self.allowed_hosts)))
+
+    @property
+    def host_names(self) -> frozenset[str] | None:
+        """Accepted names in the Host header; None: any, because other machines are meant to reach the server."""
+        if not self.is_loopback and not self.allowed_hosts:
+            return None
+        return self.allowed_names.union(LOCAL_NAMES, filter(None, [_named(self.host)]))
 
     def to_text(self) -> str:
         """Return the settings as JSON, for `from_text` in a worker process."""

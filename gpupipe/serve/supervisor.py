@@ -1,7 +1,8 @@
 """Worker processes that share one listening socket, and the supervisor that restarts dead ones.
 
 Connections that arrive while a worker is dead wait in the queue of the shared socket, so only the requests in flight on
-that worker are lost.
+that worker are lost. A worker that was ready, or that another process killed, is restarted at once; starts that fail by
+themselves are repeated after growing delays, because the model may be at fault.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ import signal
 import socket
 import subprocess
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from time import monotonic
 
 from gpupipe.children import child_environment, exit_error, private_environment, python_command
@@ -25,8 +26,8 @@ from gpupipe.serve.metrics import Metrics, create_file
 from gpupipe.serve.settings import TOKEN_DIGEST, ServeSettings, token_digest
 
 CHILD = "gpupipe.serve.child"
-STABLE_SECONDS = 30.0  # a worker that lived this long is restarted at once
-MAX_DELAY_SECONDS = 10.0
+MIN_DELAY_SECONDS, MAX_DELAY_SECONDS = 0.1, 4.0  # before a start that follows a failed one
+KILLS = (signal.SIGKILL, signal.SIGTERM, signal.SIGINT, signal.SIGHUP)  # by other processes
 KILL_SECONDS = 5.0  # added to the time limit of the shutdown
 
 log = logging.getLogger("gpupipe.serve")
@@ -39,7 +40,6 @@ class Worker:
     position: int
     process: subprocess.Popen[bytes]
     connection: socket.socket
-    started: float = field(default_factory=monotonic)
     is_ready: bool = False
     received: bytes = b""
 
@@ -57,7 +57,7 @@ class Supervisor:
         self._selector = selectors.DefaultSelector()
         self._workers: dict[int, Worker] = {}
         self._restarts: dict[int, float] = {}  # time of the next start, by position
-        self._delays = [0.0] * settings.workers
+        self._delay = 0.0  # after the last failed start, until a worker is ready
         self._was_ready = False
         self._stopped_by = 0
         self._kill_at = float("inf")
@@ -133,7 +133,7 @@ class Supervisor:
                 self._start(position)
             except OSError as error:  # no memory or process at the moment: the other workers continue
                 log.error("worker %d cannot be started and is tried again: %s", position, error.strerror)
-                self._restarts[position] = now + MAX_DELAY_SECONDS
+                self._restarts[position] = now + self._next_delay()
         if now >= self._kill_at:
             self._kill_at = float("inf")
             for worker in self._workers.values():
@@ -163,6 +163,7 @@ class Supervisor:
             self._end(worker)
         elif worker.received.startswith(b"ready") and not worker.is_ready:
             worker.is_ready = True
+            self._delay = 0.0
             if not self._was_ready and all(w.is_ready for w in self._workers.values()):
                 self._was_ready = True
                 self._on_ready()
@@ -182,14 +183,19 @@ class Supervisor:
             return
         if not self._was_ready:
             raise self._start_error(worker, code)
-        is_stable = monotonic() - worker.started > STABLE_SECONDS
-        delay = self._delays[worker.position]
-        self._delays[worker.position] = 0.0 if is_stable else min(max(0.1, 2 * delay), MAX_DELAY_SECONDS)
-        self._restarts[worker.position] = monotonic() + (0.0 if is_stable else delay)
+        delay = 0.0 if worker.is_ready or -code in KILLS else self._next_delay()
+        self._restarts[worker.position] = monotonic() + delay
         reason = f"signal {-code}" if code < 0 else f"exit code {code}"
         if self._settings.limits is not None or (not worker.is_ready and worker.received):
             reason = printable(str(self._start_error(worker, code)))
-        log.error("worker %d (process %d) ended and is restarted: %s", worker.position, worker.process.pid, reason)
+        when = f" in {delay:g} s" if delay else ""
+        log.error(
+            "worker %d (process %d) ended and is restarted%s: %s", worker.position, worker.process.pid, when, reason
+        )
+
+    def _next_delay(self) -> float:
+        self._delay = min(max(MIN_DELAY_SECONDS, 2 * self._delay), MAX_DELAY_SECONDS)
+        return self._delay
 
     def _start_error(self, worker: Worker, code: int) -> GpupipeError:
         """Return the error that ended a worker."""

@@ -24,6 +24,7 @@ from gpupipe.serve.time_limit import watch_event_loop
 
 LOAD_SECONDS = 0.5  # between updates of the gauges
 BACKLOG = 2048
+DRAINED = 4  # times the body limit: what is read of longer bodies, so that clients receive the error
 
 log = logging.getLogger("gpupipe.serve")
 
@@ -77,11 +78,12 @@ async def _serve(
         return ModelSlot.of(served, settings, metrics)
 
     application = Application(slot_of(model), settings, metrics, token_digest())
-    protocol = type(
-        "Connection",
-        (LimitedProtocol,),
-        {"read_seconds": settings.read_seconds, "max_connections": settings.max_connections, "metrics": metrics},
-    )
+    limits = {
+        "read_seconds": settings.read_seconds,
+        "max_connections": settings.max_connections,
+        "max_drained_bytes": DRAINED * settings.max_body_bytes,
+    }
+    protocol = type("Connection", (LimitedProtocol,), {**limits, "metrics": metrics})
     server = _Server(
         uvicorn.Config(
             application,

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import logging
 import re
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -15,6 +17,7 @@ pytest.importorskip("starlette", reason="needs the extra serve")
 import jsonschema
 
 from gpupipe.serve.body_schemas import _choices
+from gpupipe.serve.server import LogFormatter
 from tests.serve.conftest import AppClient
 
 Rows = list[dict[str, Any]]
@@ -42,7 +45,7 @@ def test_without_the_token_only_health_checks_and_the_empty_page_answer(guarded:
     assert b"leavers" not in guarded("/").body
 
 
-@pytest.mark.parametrize("host", ["evil.example", "evil.example:8080", "127.0.0.1.evil.example", ""])
+@pytest.mark.parametrize("host", ["evil.example", "evil.example:8080", "127.0.0.1.evil.example", "localhost.", "a,b"])
 def test_other_host_names_are_refused_on_loopback(client: AppClient, host: str) -> None:
     assert client("/schema", headers={"host": host}).status == 403
 
@@ -50,6 +53,47 @@ def test_other_host_names_are_refused_on_loopback(client: AppClient, host: str) 
 @pytest.mark.parametrize("host", ["localhost", "LOCALHOST:1", "[::1]:8080", "127.0.0.1"])
 def test_names_of_this_machine_are_accepted(client: AppClient, host: str) -> None:
     assert client("/schema", headers={"host": host}).status == 200
+
+
+@pytest.mark.parametrize(
+    ("sent", "status"),
+    [
+        ({}, 200),  # no browser
+        ({"sec-fetch-site": "same-origin", "origin": "https://app.example"}, 200),  # by a proxy that changes Host
+        ({"sec-fetch-site": "none"}, 200),  # the address bar
+        ({"sec-fetch-site": "cross-site", "origin": "https://evil.example"}, 403),
+        ({"sec-fetch-site": "same-site", "origin": "http://127.0.0.1:3000"}, 403),
+        ({"sec-fetch-site": "cross-site", "origin": "null"}, 403),
+        ({"sec-fetch-site": "cross-site"}, 403),
+        ({"sec-fetch-site": "odd"}, 403),
+        ({"origin": "http://127.0.0.1:8080"}, 200),  # of this server, in a browser that does not state the site
+        ({"origin": "http://127.0.0.1:3000"}, 403),
+        ({"origin": "http://127.0.0.1:8080.evil.example"}, 403),
+        ({"origin": "null"}, 403),
+        ({"origin": ""}, 403),
+        ({"sec-fetch-site": "cross-site", "origin": "https://front.example:444"}, 200),  # --allow-host
+        ({"origin": "https://front.example"}, 200),
+        ({"origin": "https://front.example.evil.example"}, 403),
+    ],
+)
+def test_pages_of_other_sites_cannot_send_rows(run_folder: Path, rows: Rows, sent: dict[str, str], status: int) -> None:
+    with AppClient(run_folder, allowed_hosts=("front.example",)) as client:
+        inputs = [{"name": "age", "datatype": "INT64", "shape": [1], "data": [31]}]
+        replies = [
+            client("/predict", rows[2], headers=sent),
+            client("/predict?explain=1", rows[2], headers=sent),
+            client(f"{MODEL}/infer", {"inputs": inputs}, headers=sent | {"content-type": "text/plain"}),
+        ]
+        assert [reply.status for reply in replies] == [status, status, 422 if status == 200 else 403]
+        assert status == 200 or {reply.json["code"] for reply in replies} == {"foreign_origin"}
+        assert client("/schema", headers=sent).status == 200  # a link; the page cannot read it
+        assert client("/predict", None, "OPTIONS", headers=sent).status == 405
+        assert metric_of(client, "gpupipe_rows_total") == (2 if status == 200 else 0)
+
+
+def metric_of(client: AppClient, name: str) -> int:
+    lines = client("/metrics").body.decode().splitlines()
+    return int(next(line.rpartition(" ")[2] for line in lines if line.startswith(f"{name} ")))
 
 
 def test_limits(guarded: AppClient, rows: Rows) -> None:
@@ -106,6 +150,19 @@ def test_an_internal_error_has_an_id_and_no_details(
     assert reply.status == 500
     assert "NoneType" not in reply.body.decode()
     assert reply.json["id"] in caplog.text and "NoneType" in caplog.text
+
+
+def test_texts_of_clients_cannot_forge_lines_of_the_log() -> None:
+    forged = "2026-01-01 00:00:00,000 ERROR the model was replaced"
+    record = logging.LogRecord("a", logging.ERROR, "", 0, "to %s", (f"/\n{forged}\x1b[2J\u2028",), None)
+    try:
+        raise ValueError(f"\n{forged}\r\x1b[2J" + "x" * 10_000_000 + f"\n{forged}" * 1000)
+    except ValueError:
+        record.exc_info = sys.exc_info()
+    first, *others = LogFormatter("%(levelname)s %(message)s").format(record).splitlines()
+    assert first == rf"ERROR to /\n{forged}\x1b[2J\u2028"
+    assert len(others) == 60 and all(line.startswith("    ") and len(line) <= 2000 for line in others)
+    assert "\x1b" not in "".join(others)
 
 
 def test_the_page_loads_nothing_and_its_script_is_the_one_that_the_policy_allows(client: AppClient) -> None:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from decimal import Decimal
 from typing import Any
+
+import numpy as np
 
 from gpupipe.errors import GpupipeError
 from gpupipe.table.cell_encoders import UnfitCell, refuse_type
@@ -18,17 +21,30 @@ def encode_by_table(column: Column, value: Any) -> Any:
         import pyarrow as pa
 
         from gpupipe.backends import choose
+        from gpupipe.io.arrow_types import plain_column
         from gpupipe.io.source_reader import plain_arrow
         from gpupipe.table.encode import encode_served
+        from gpupipe.table.exact_values import exact_array
         from gpupipe.table.frames import rows_to_arrow
+        from gpupipe.table.numeric_columns import as_numbers, write_numbers
         from gpupipe.table.string_columns import as_dictionary
+        from gpupipe.table.time_columns import as_times, write_times
     except ImportError:
         return refuse_type(column, value)
-    single = Schema((column,))
+    name = column.source
     try:
-        arrow = plain_arrow(rows_to_arrow([{column.source: value}], [column.source]), strip=column.has_normal_form)
-        table = encode_served(arrow, choose("cpu"), single)
-    except (GpupipeError, pa.ArrowException, ArithmeticError, ValueError):
+        if type(value) in (int, Decimal) and column.kind in ("numeric", "datetime"):
+            # The same functions without the table, in 2 % of the time: clients of a server can send many.
+            plain, _ = plain_column(pa.chunked_array([exact_array([value])]), is_named=True)
+            cell = np.empty(1, column.storage)
+            if column.kind == "numeric":
+                write_numbers(as_numbers(name, plain), cell)
+            else:
+                write_times(as_times(name, plain, column.time_format), cell)
+            return cell[0].item()
+        arrow = plain_arrow(rows_to_arrow([{name: value}], [name]), strip=column.has_normal_form)
+        table = encode_served(arrow, choose("cpu"), Schema((column,)))
+    except (GpupipeError, pa.ArrowException, ArithmeticError, ValueError, TypeError):
         raise UnfitCell from None
     if column.kind == "text":
         return as_dictionary(table.texts[column.name])[0].as_py()
