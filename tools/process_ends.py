@@ -1,8 +1,8 @@
 """Ends of processes: ``python -m tools.process_ends --cases 2000 --tables FOLDER --state ends.json``.
 
 Starts `gpupipe init`, `check` and `predict` on sound and messy tables, a third of them with Ctrl-C or SIGTERM at a
-random moment, while busy loops run. Fails if a process ends by a signal that was not sent, hangs, or has another exit code
-than the documented ones. ``--state`` stores the counts after each case: the same command continues there, and
+random moment, while busy loops run. Fails if a process ends by a signal that was not sent, hangs, or has another exit
+code than the documented ones. ``--state`` stores the counts after each case: the same command continues there, and
 ``--cases`` is the total.
 """
 
