@@ -15,10 +15,15 @@ Names are imported on first use, so ``import gpupipe`` is quick and loads no GPU
 
 from __future__ import annotations
 
+import atexit
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from gpupipe.arrow_threads import await_arrow_threads
+
 __version__ = "0.1.0"
+
+atexit.register(await_arrow_threads)  # first, so that it runs after the exit handlers of libraries
 
 _HOMES = {
     "ArtifactError": "gpupipe.errors",
