@@ -45,7 +45,6 @@ def command(config: Path, overrides: tuple[str, ...], no_data: bool, no_code: bo
     from gpupipe.config import load_config
 
     checked = load_config(config, overrides)
-    hide = checked.origin.redactor.hide
     models = ", ".join(entry.label for entry in checked.models) or "models by task"
     tables = f" joined with {', '.join(checked.tables)}" if checked.tables else ""
     ops = count_noun(len(checked.features), "feature op")
@@ -56,11 +55,9 @@ def command(config: Path, overrides: tuple[str, ...], no_data: bool, no_code: bo
         with redact_output(checked.origin.redactor):
             refuse_code(checked)
     found = [] if no_data else _of_the_data(checked)
-    found += [f"  warning: {text}" for text in checked.track.absences().values()]
-    source = hide(checked.source.label)
-    click.echo(printable(f"OK {config}: source {source}{tables}; {ops}; {models}"))
-    for line in found:
-        click.echo(line)
+    found += [f"warning: {text}" for text in checked.track.absences().values()]
+    for line in [f"OK {config}: source {checked.source.label}{tables}; {ops}; {models}", *(f"  {it}" for it in found)]:
+        click.echo(printable(checked.origin.redactor.hide(line)))
 
 
 def _of_the_data(config: Config) -> list[str]:
@@ -81,5 +78,4 @@ def _of_the_data(config: Config) -> list[str]:
     rows = count_noun(found.n_rows, "row") if found.is_whole else f"a sample of {count_noun(found.n_rows, 'row')}"
     goal = [found.goal.note] if found.goal is not None else []
     lines = ["; ".join([rows, *goal, *views]), *(f"warning: {text}" for text in found.warnings)]
-    lines += [line] if (line := code_line(config)) else []
-    return [f"  {printable(config.origin.redactor.hide(line))}" for line in lines]
+    return [*lines, line] if (line := code_line(config)) else lines

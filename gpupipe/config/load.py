@@ -43,6 +43,7 @@ URL = re.compile(r"^([A-Za-z][A-Za-z0-9+.-]+):/+")
 # First bytes of Parquet, Arrow, ORC, gzip, zip, bzip2, xz and Zstandard files.
 MAGIC = (b"PAR1", b"ARROW1", b"ORC", b"\x1f\x8b", b"PK\x03\x04", b"BZh", b"\xfd7zXZ", b"\x28\xb5\x2f\xfd")
 MOST_FOLDERS = 100  # that are searched for tables
+LABELS = ("name",), ("models", "*", "as"), ("report", "title"), ("track", "tags", "*")
 
 
 def load_config(
@@ -167,20 +168,17 @@ def _build(root: Node, overrides: Sequence[str], composer: Composer, title: str,
         if config is not None and redactor:
             problems.extend(secrets_in_model(root, redactor.values))
         if config is None or problems:
-            raise _error(title, [replace(problem, what=redactor.hide(problem.what)) for problem in problems])
+            raise _error(title, problems)
     config._origin = replace(origin, document=root, redactor=redactor)
     return config
 
 
 def _keep_labels_as_written(root: Node) -> None:
-    """Keep ``${NAME}`` unexpanded in settings that only name results, because folders, reports and models show them."""
-    assert isinstance(root.value, dict)
-    models = root.value.get("models")
-    entries = models.value if models is not None and isinstance(models.value, list) else []
-    labels = [entry.value.get("as") for entry in entries if isinstance(entry.value, dict)]
-    for node in (root.value.get("name"), *labels):
-        if node is not None and node.written is not None:
-            node.value = node.written.shown
+    """Keep ``${NAME}`` unexpanded in settings that only label results: folders, reports, models, trackers show them."""
+    for steps in LABELS:
+        for node in root.at(*steps):
+            if node.written is not None:
+                node.value = node.written.shown
 
 
 def _redactor(composer: Composer, root: Node | None = None, origin: ConfigOrigin | None = None) -> Redactor:

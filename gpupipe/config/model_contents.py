@@ -1,4 +1,4 @@
-"""Check that no value of a secret variable ends up in the exported model."""
+"""Check that no value of a secret variable ends up in the exported model, or as a name on a tracking server."""
 
 from __future__ import annotations
 
@@ -14,23 +14,28 @@ CHECKED_FIELDS = {
 }  # fmt: skip
 TABLE_TEXTS: tuple[tuple[str, ...], ...] = (("csv", "null_values"), ("csv", "comment"), ("schema", "*", "format"))
 EVENT_TEXTS = (*TABLE_TEXTS, ("where",), ("compute", "*"), ("prefix",))
+# The same for parameters of models: files, columns, durations, and names of models and metrics.
+CHECKED_PARAMS = {
+    "eval_metric", "interaction_constraints", "interaction_cst", "models", "scoring", "time_limit", "use",
+}  # fmt: skip
 
 
 def secrets_in_model(root: Node, secrets: Collection[str]) -> Iterator[Problem]:
-    """Yield a problem for each setting that would store the value of a secret variable in the model.
+    """Yield a problem for each setting that would store the value of a secret variable in the model, or on a tracker.
 
     `root` is the expanded and validated document. `secrets` are the names of the variables whose values must not be
     shown, without those whose value is a gpupipe keyword.
     """
-    for node in _kept_texts(root):
+    kept = [("model", node) for node in _kept_texts(root)]
+    kept += [("tracker", node) for name in ("experiment", "wandb") for node in root.at("track", name)]
+    for holder, node in kept:
         names = [name for name in node.written.names if name in secrets] if node.written is not None else []
         if names and isinstance(node.value, str):
             references = " and ".join(f"${{{name}}}" for name in names)
             opened = " and ".join(f"${{{name}!}}" for name in names)
             value = "the value" if len(names) == 1 else "the values"
-            yield Problem(
-                node.where, node.path, f"the model would contain {value} of {references}; write {opened} to allow it"
-            )
+            what = f"the {holder} would contain {value} of {references}; write {opened} to allow it"
+            yield Problem(node.where, node.path, what)
 
 
 def _kept_texts(root: Node) -> Iterator[Node]:
@@ -44,6 +49,8 @@ def _kept_texts(root: Node) -> Iterator[Node]:
         for op in item.value if isinstance(item.value, dict) else ():
             if op in OPS and op != "drop":
                 yield from _free_texts(item.at(op), CHECKED_FIELDS)
+    yield from _free_texts(root.at("models", "*", "params"), CHECKED_PARAMS)
+    yield from _free_texts(root.at("models", "*", "tune", "space"), ())
 
 
 def _free_texts(settings: Iterator[Node], checked: Collection[str]) -> Iterator[Node]:

@@ -164,8 +164,7 @@ class _Checker:
 
     def error(self) -> GpupipeError:
         """Return all errors as one."""
-        title, hide = str(self.config.origin.path or "the settings"), self.config.origin.redactor.hide
-        problems = [replace(problem, what=hide(problem.what)) for problem in self.errors]
+        title, problems = str(self.config.origin.path or "the settings"), self.errors
         if any(issubclass(kind, ConfigError) for kind in self.kinds):
             return ConfigError(heading(title, problems), problems=in_lines(problems))
         return self.kinds[0]("\n".join([heading(title, problems), *in_lines(problems)]))

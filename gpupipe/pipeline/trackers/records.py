@@ -117,11 +117,11 @@ def run_points(job: Job, outcome: LeaderboardResult, document: Mapping[str, Any]
 
 def dataset_of(job: Job, key: CheckpointKey) -> TrackedDataset:
     """Return the identity of the data: `key` is that of the inputs of the run."""
-    source, hide = job.config.source, job.config.origin.redactor.hide
+    source = job.config.source
     columns = [(column.name, column.kind) for column in job.table.schema if not column.derived]
     name = source.generate or (job.config.name if source.frame is not None else source.label.rpartition("/")[2])
     digest = key.parts["the input"][:32]
-    return TrackedDataset(hide(name or source.label), digest, hide(source.label), job.table.n_rows, columns)
+    return TrackedDataset(name or source.label, digest, source.label, job.table.n_rows, columns)
 
 
 def labels_of(entries: Sequence[Any]) -> list[str]:

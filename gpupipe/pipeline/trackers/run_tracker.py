@@ -80,8 +80,7 @@ class RunTracker:
                 connection.abandon()
             return
         if error is not None and self._connections:
-            text = self._config.origin.redactor.hide(f"{type(error).__name__}: {error}")
-            self._log("", tags={"gpupipe/error": text})
+            self._log("", tags={"gpupipe/error": f"{type(error).__name__}: {error}"})
         for run in reversed(list(self._started)):
             self._end(run, _status_after(error))
         for connection in self._connections:
@@ -119,7 +118,7 @@ class RunTracker:
         if not self._connections:
             return
         tags = {"gpupipe/version": gpupipe.__version__, "gpupipe/device": device, **self._settings.tags}
-        self._start("", hide(final.name), {**tags, "gpupipe/run_directory": hide(str(final.absolute()))})
+        self._start("", final.name, {**tags, "gpupipe/run_directory": str(final.absolute())})
         self._log("", params=config_params(config))
         self._send("text", "", path="config.yaml", content=resolved_yaml(config))
         polling.call_every(PROGRESS_SECONDS, self._log_progress)
@@ -258,6 +257,9 @@ class RunTracker:
             self._send("log", run, params=dict(params), metrics=list(metrics), tags=dict(tags))
 
     def _send(self, do: str, run: str, **values: Any) -> None:
+        """Send a message to all trackers, with secrets hidden; the paths of files are those on disk."""
+        if do != "files":
+            values = {name: self._config.origin.redactor.hide_all(value) for name, value in values.items()}
         for connection in self._connections:
             connection.send({"do": do, "run": run, **values})
 
