@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 @click.command
 @click.argument("config", type=click.Path(path_type=Path))
 @override_option
-@click.option("--no-data", is_flag=True, help="Check the configuration alone: open no table and run no code.")
+@click.option("--no-data", is_flag=True, help="Check the configuration alone: open no table, run no code and no query.")
 @no_code_option
 def command(config: Path, overrides: tuple[str, ...], no_data: bool, no_code: bool) -> None:
     """Check CONFIG, then CONFIG against a sample of its data, and report all errors at once, each with its line.
@@ -28,8 +28,8 @@ def command(config: Path, overrides: tuple[str, ...], no_data: bool, no_code: bo
 
     2. About 20,000 rows of each table, unless --no-data is given: columns and their kinds, the target, the rules of
     `data:`, every feature op (fitted to these rows), metrics, models and the split. If these rows are too few to
-    decide, up to 1,000,000 are read. This step runs the Python code that CONFIG names: prepare hooks, kernels and
-    estimators.
+    decide, up to 1,000,000 are read. This step runs the code that CONFIG names: prepare hooks, kernels, estimators and
+    SQL queries.
 
     Not checked: the other rows, the GPU (see `gpupipe doctor`), the cluster, and whether the run fits into memory (see
     `gpupipe plan`). A problem that the other rows may resolve is a warning. No model is trained, no GPU library is

@@ -41,7 +41,7 @@ override_option = click.option(
 no_code_option = click.option(
     "--no-code",
     is_flag=True,
-    help="Fail if CONFIG names Python code (hooks, kernels, estimators) instead of running it.",
+    help="Fail if CONFIG names code (hooks, kernels, estimators, SQL queries) instead of running it.",
 )
 allow_code_option = click.option(
     "--allow-code", is_flag=True, help="Run the Python code in the model: kernels written by its author."

@@ -55,8 +55,8 @@ def command(
 ) -> None:
     """Predict the stages of a run of CONFIG: device with the reason, rows, peak memory and number of parts.
 
-    It reads file footers, file sizes and a sample of the rows, and runs the Python code that CONFIG names on the
-    sample: prepare hooks, kernels and estimators. No model is trained.
+    It reads file footers, file sizes and a sample of the rows, and runs the code that CONFIG names: SQL queries, and
+    prepare hooks, kernels and estimators on the sample. No model is trained.
 
     \b
     Exit codes:

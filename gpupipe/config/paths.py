@@ -12,8 +12,9 @@ from gpupipe.config.document import Node
 from gpupipe.config.environment import escape
 
 # The fields that contain paths; * is every item or key.
-PATH_FIELDS = ("source.path", "source.prepare", "source.delta", "source.uri", "tables.*.path", "tables.*.prepare",
-               "tables.*.delta", "tables.*.uri", "features.*.kernel.use", "models.*.params.use")  # fmt: skip
+OF_TABLES = ("path", "prepare", "delta", "uri", "sql_options.directories")
+PATH_FIELDS = (*(f"{table}.{field}" for table in ("source", "tables.*") for field in OF_TABLES),
+               "features.*.kernel.use", "models.*.params.use")  # fmt: skip
 
 _ELSEWHERE = re.compile(r"^([A-Za-z][A-Za-z0-9+.-]*://|[A-Za-z]:[\\/]|/|~)")  # URL, drive, absolute path, home
 _DATABASE = re.compile(r"^(?:sqlite|duckdb):///")  # then the path of a file

@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterator, Mapping
-from typing import Any, Self
-from urllib.parse import urlsplit
+from typing import Annotated, Any, Self
+from urllib.parse import parse_qsl, urlsplit
 
 from pydantic import Field, field_validator, model_validator
 
@@ -14,14 +14,32 @@ from gpupipe.io.formats.choice import Format
 from gpupipe.io.formats.registry import GENERATORS
 from gpupipe.io.frame_field import FrameField, is_in_memory
 from gpupipe.io.in_memory import InMemoryTable
-from gpupipe.settings import Settings
+from gpupipe.settings import Names, Settings
 
 ORIGINS = ("path", "frame", "generate", "sql", "delta", "iceberg")
 EXTERNAL = ("sql", "delta", "iceberg")  # copied to a Parquet file before they are read: see `gpupipe.io.external`
-ORIGIN_OF = {"uri": "sql", "version": "delta", "catalog": "iceberg", "snapshot": "iceberg"}  # of further settings
+ORIGIN_OF = {
+    "uri": "sql",
+    "sql_options": "sql",
+    "version": "delta",
+    "catalog": "iceberg",
+    "snapshot": "iceberg",
+}  # of further settings
 DATABASES = ("postgresql", "sqlite", "duckdb")
 DATABASE_FILE = re.compile(r"(?:sqlite|duckdb):///(.+)", re.DOTALL)
 SECRET = re.compile(r"password|secret|token|credential|access-key|account-key|sas", re.IGNORECASE)
+
+
+class SqlOptions(Settings):
+    """Access of a query of DuckDB to more than its database and the files in the working directory."""
+
+    directories: Names = Field((), description="Further folders whose files the query may read.")
+    extensions: tuple[Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]*$")], ...] = Field(
+        (), description="Extensions to load, such as httpfs. They must be installed; gpupipe installs none."
+    )
+    external_access: bool = Field(
+        False, description="Let the query read all files, and, with the extension httpfs, URLs with stored secrets."
+    )
 
 
 class TableOrigin(Settings):
@@ -44,13 +62,16 @@ class TableOrigin(Settings):
     sql: str | None = Field(
         None,
         min_length=1,
-        description="A query, sent to the database `uri` as it is. Its result is copied to a temporary Parquet file. "
+        description="A SELECT, sent to the database `uri` as it is. Its result is copied to a temporary Parquet file. "
         "A result has no order without ORDER BY, and the split depends on the order of rows.",
     )
     uri: str | None = Field(
         None,
         description="The database of `sql`: postgresql://USER@HOST/NAME, sqlite:///FILE, duckdb:///FILE, or duckdb:// "
         "to query files. Take a URI with a password from the environment: ${DATABASE_URI}.",
+    )
+    sql_options: SqlOptions | None = Field(
+        None, description="Access of a query of DuckDB to more than its database and files in the working directory."
     )
     delta: str | None = Field(
         None, min_length=1, description="Folder or URL of a Delta Lake table. Its rows are copied too."
@@ -120,8 +141,12 @@ class TableOrigin(Settings):
         if uri is not None and not (colon and scheme in DATABASES):
             # Not shown: it may contain a password.
             raise ValueError(f"expected a URI that starts with {', '.join(f'{each}://' for each in DATABASES)}")
-        if scheme == "sqlite" and not DATABASE_FILE.fullmatch(uri or ""):
-            raise ValueError("expected sqlite:///FILE")
+        if scheme in ("sqlite", "duckdb") and uri != "duckdb://" and not DATABASE_FILE.fullmatch(uri or ""):
+            raise ValueError(f"expected {scheme}:///FILE{', or duckdb:// to query files' * (scheme == 'duckdb')}")
+        if scheme == "postgresql" and "sslkeylogfile" in dict(
+            parse_qsl(rest.partition("?")[2], keep_blank_values=True)
+        ):
+            raise ValueError("sslkeylogfile: libpq would write the keys of the connection to this file; remove it")
         return None if uri is None else f"{scheme}://{rest}"
 
     @field_validator("catalog")
@@ -148,6 +173,8 @@ class TableOrigin(Settings):
                 raise ValueError(f"{setting}: it needs {origin}")
         if self.sql is not None and self.uri is None:
             raise ValueError("sql: set uri to the database, as in uri: ${DATABASE_URI}")
+        if self.sql_options is not None and not str(self.uri).startswith("duckdb:"):
+            raise ValueError("sql_options: it is for duckdb://; queries of other databases read no files: remove it")
         return self
 
     def __repr_args__(self) -> Iterator[tuple[str | None, Any]]:

@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 from gpupipe.artifact.manifest import NAME as MANIFEST
 from gpupipe.errors import ConfigError
+from gpupipe.io.origin_settings import database_name
 from gpupipe.io.output_conflicts import ProtectedInput
+from gpupipe.io.settings import TableSource
 from gpupipe.references import REFERENCE, split_reference
 
 if TYPE_CHECKING:
@@ -40,24 +42,38 @@ def code_references(config: Config) -> dict[str, str]:
 
     A run executes this code. So do ``check`` and ``plan``, because columns depend on its results.
     """
-    sections = {"source": config.source} | {f"tables.{name}": table for name, table in config.tables.items()}
-    found: dict[str, Any] = {f"{name}.prepare": section.prepare for name, section in sections.items()}
+    found: dict[str, Any] = {f"{name}.prepare": section.prepare for name, section in _sections(config).items()}
     found |= {f"features[{i}].{op.title()}.use": getattr(op, "use", None) for i, op in enumerate(config.features)}
     found |= {f"models[{i}].{it.name}.use": getattr(it.params, "use", None) for i, it in enumerate(config.models)}
     return {setting: code for setting, code in found.items() if isinstance(code, str) and REFERENCE.fullmatch(code)}
 
 
+def code_of(config: Config) -> dict[str, str]:
+    """Return all code of a configuration, by setting: Python code, SQL queries, and classes of an Iceberg catalog."""
+    found = code_references(config)
+    for name, section in _sections(config).items():
+        if section.sql is not None:
+            found[f"{name}.sql"] = f"the query of {database_name(str(section.uri))}"
+        properties = section.catalog if isinstance(section.catalog, dict) else {}
+        found |= {f"{name}.catalog.{key}": value for key, value in properties.items() if "impl" in key.lower()}
+    return found
+
+
+def _sections(config: Config) -> dict[str, TableSource]:
+    return {"source": config.source} | {f"tables.{name}": table for name, table in config.tables.items()}
+
+
 def refuse_code(config: Config) -> None:
-    """Raise ConfigError if the configuration names Python code, for ``--no-code``."""
-    if code := code_references(config):
+    """Raise ConfigError if the configuration names code, for ``--no-code``."""
+    if code := code_of(config):
         where = "; ".join(f"{setting}: {reference}" for setting, reference in code.items())
-        fix = "review the code and remove --no-code, or use `gpupipe check --no-data`, which runs no code"
-        raise ConfigError("the configuration names Python code, and --no-code is set", where=where, fix=fix)
+        fix = "review the code and remove --no-code, or use `gpupipe check --no-data`, which runs no code and no query"
+        raise ConfigError("the configuration names code, and --no-code is set", where=where, fix=fix)
 
 
 def code_line(config: Config) -> str:
     """Return the line of ``check`` and ``plan`` about the code that they ran, or ``""``."""
-    code = code_references(config)
+    code = code_of(config)
     return f"ran code of the configuration: {', '.join(dict.fromkeys(code.values()))}" if code else ""
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import duckdb
 import pytest
 
 from gpupipe.cli import main
@@ -53,3 +54,36 @@ def test_code_is_not_run_on_request(command: str, capsys: pytest.CaptureFixture[
     assert main(["check", "all.yaml", "--no-data", "--no-code"]) == 0
     assert not Path("imported").exists()
     assert main([command, "hook.yaml", "--no-code", "--set", "source.prepare=null"]) == 0
+
+
+TABLES = """\
+source: {path: t.csv, target: y}
+tables:
+  sizes: {sql: "SELECT 1 AS a, 'b' AS size", uri: "duckdb://", on: a, cardinality: many_to_one}
+models: [gaussian_nb]
+"""
+QUERY = "source: {sql: \"FROM 't.csv'\", uri: 'duckdb://', target: y}\nmodels: [gaussian_nb]\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "setting"), [(QUERY, "source.sql: the query of duckdb://"), (TABLES, "tables.sizes.sql: the query of")]
+)
+def test_a_query_is_code(
+    text: str, setting: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    Path("query.yaml").write_text(text)
+    assert main(["check", "query.yaml"]) == 0
+    assert "ran code of the configuration: the query of duckdb://" in capsys.readouterr().out
+    monkeypatch.setattr(duckdb, "connect", None)  # a query that runs would fail with exit code 1
+    for command in (["check"], ["plan"], ["gpus"]):
+        assert main([*command, "query.yaml", "--no-code"]) == 2
+        assert setting in capsys.readouterr().err
+    assert main(["check", "query.yaml", "--no-data"]) == 0
+
+
+def test_classes_of_a_catalog_are_code(capsys: pytest.CaptureFixture[str]) -> None:
+    catalog = "{type: rest, uri: 'http://127.0.0.1:9', py-io-impl: package.Reader}"
+    text = f"source: {{iceberg: a.b, target: y, catalog: {catalog}}}\nmodels: [gaussian_nb]\n"
+    Path("iceberg.yaml").write_text(text)
+    assert main(["check", "iceberg.yaml", "--no-code"]) == 2
+    assert "source.catalog.py-io-impl: package.Reader" in capsys.readouterr().err
