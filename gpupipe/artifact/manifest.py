@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from gpupipe.artifact.untrusted.json_documents import parse_json
+from gpupipe.artifact.untrusted.shapes import Shape, check_shape
 from gpupipe.errors import ArtifactError
 from gpupipe.units import MIB
 
@@ -34,8 +35,8 @@ MAX_BYTES = 64 * MIB
 OWN_KEYS = ("format", "format_version", "created", "gpupipe", "libraries", "files", "manifest_sha256")
 
 _FILE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,199}")
+_FILE = {"sha256": str, "bytes": range(2**63)}
 _RELEASE = re.compile(r"\d+(\.\d+){1,2}[a-z0-9.]{0,12}")
-_ENTRY = {"sha256": str, "bytes": int}
 _RE_EXPORT = "copy the model directory again from its source, or export the model again"
 
 
@@ -77,7 +78,8 @@ def load(folder: Path) -> tuple[dict[str, Any], bytes]:
     _check_version(path, values)
     if not _is_rendered(values, raw):
         raise refuse(path, "was altered or corrupted: its own sha256 does not match")
-    _check_files(path, values.get("files"))
+    check_part(values, {"files": {...: _FILE}, ...: object}, path)
+    _check_files(path, values["files"])
     found: dict[str, Any] = values
     for version in range(found["format_version"], FORMAT_VERSION):
         found = MIGRATIONS[version](found)
@@ -87,6 +89,15 @@ def load(folder: Path) -> tuple[dict[str, Any], bytes]:
 def refuse(path: Path, problem: str) -> ArtifactError:
     """Return the error for an invalid file of a model directory."""
     return ArtifactError(f"{path.name} {problem}", where=str(path), fix=_RE_EXPORT)
+
+
+def check_part(values: Any, shape: Shape, path: Path) -> None:
+    """Raise ArtifactError unless the values of a JSON file have a shape: see `gpupipe.artifact.untrusted.shapes`."""
+    try:
+        check_shape(values, shape)
+    except (ValueError, RecursionError) as error:
+        problem = "is nested too deeply" if isinstance(error, RecursionError) else f"is invalid: {error}"
+        raise refuse(path, problem) from None
 
 
 def open_plain(path: Path) -> BufferedReader:
@@ -133,14 +144,9 @@ def _check_version(path: Path, values: dict[str, Any]) -> None:
         raise ArtifactError(what, where=str(path), fix=f"{known} that wrote the model, or export the model again")
 
 
-def _check_files(path: Path, files: object) -> None:
-    if not isinstance(files, dict):
-        raise refuse(path, "lists no files")
-    for name, entry in files.items():
-        if not is_file_name(name):
-            raise refuse(path, f"lists a file with the invalid name {name!r}")
-        if not isinstance(entry, dict) or {key: type(value) for key, value in entry.items()} != _ENTRY:
-            raise refuse(path, f"does not list the sha256 and bytes of {name}")
+def _check_files(path: Path, files: Mapping[str, Any]) -> None:
+    if wrong := [name for name in files if not is_file_name(name)]:
+        raise refuse(path, f"lists a file with the invalid name {wrong[0]!r:.80}")
     spellings = {NAME.casefold(): NAME}
     for name in files:
         other = spellings.setdefault(name.casefold(), name)

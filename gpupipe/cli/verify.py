@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from gpupipe.pipeline.parity.verification import Verification
 
 PROBLEMS_SHOWN = 8
+ORIGIN = "not checked: hashes and recorded rows show damage, not who made the model; who can change it can change them"
 
 
 @click.command
@@ -42,6 +43,9 @@ def command(
 ) -> int:
     """Check the files of a model, and compare its output on recorded rows with the output recorded in training.
 
+    This finds damage and differences between machines. It does not prove the origin of a model: anyone who can change a
+    model can change its hashes and recorded rows too. Use --untrusted for a model from someone you do not trust.
+
     \b
     Exit codes:
       0  features and predictions match within the model's tolerance
@@ -55,7 +59,10 @@ def command(
     loaded = load_model(model, device, allow_code=allow_code, untrusted=untrusted, limits=model_limits)
     found = loaded.verify()
     code = 0 if found.passed else ArtifactError.exit_code
-    lines, document = summary(found, str(loaded.folder)), {"model": str(loaded.folder), "exit_code": code}
+    lines, document = (
+        summary(found, str(loaded.folder)),
+        {"model": str(loaded.folder), "origin": ORIGIN, "exit_code": code},
+    )
     emit(document | found.to_json(), as_json, output, lambda: click.echo("\n".join(lines)), model_inputs(model))
     return code
 
@@ -79,6 +86,7 @@ def summary(found: Verification, where: str) -> list[str]:
     lines += [f"DIFFERS      {problem}" for problem in found.problems[:PROBLEMS_SHOWN]]
     if more := len(found.problems) - PROBLEMS_SHOWN:
         lines += [f"             and {more} more: --json lists each column"] if more > 0 else []
+    lines.append(f"origin       {ORIGIN}")
     return [*(printable(line) for line in lines), "as recorded" if found.passed else "not as recorded"]
 
 

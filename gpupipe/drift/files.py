@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from gpupipe.artifact import ArtifactReader, ArtifactWriter
+from gpupipe.artifact.untrusted.shapes import check_shape
 from gpupipe.drift.reference import MOST_LEVELS, N_BINS, DriftColumn, DriftReference, MetricReference, n_cells
 from gpupipe.typing import Array
 
@@ -17,6 +17,9 @@ KINDS = ("numeric", "boolean", "categorical", "datetime", "text", "raw")
 EDGE_DTYPES = {"numeric": ("float32", "float64"), "datetime": ("int64",)}
 COUNT_DTYPES = ("uint16", "uint32", "int64")
 MOST_ROWS = 2**53
+_COLUMN = {"name": str, "kind": {*KINDS}, "counts": {*COUNT_DTYPES}, "edges?": str, "n?": range(N_BINS + 2)}
+_COLUMN |= {"levels?": [str], "hashed?": bool}
+SHAPE = {"columns": [_COLUMN], "scores": [_COLUMN], "metrics": {...: [float]}, "time": str}
 
 
 def write_reference(writer: ArtifactWriter, reference: DriftReference) -> None:
@@ -57,22 +60,21 @@ def _describe(column: DriftColumn, arrays: dict[str, list[Array]]) -> dict[str, 
 def read_reference(reader: ArtifactReader) -> DriftReference | None:
     """Return the reference of a model directory; None if the model was trained without one.
 
-    Raise ValueError, KeyError or TypeError if a file is malformed.
+    Raise ArtifactError or ValueError if a file is malformed.
     """
     return parse_reference(reader.json(NAME), reader.arrays(ARRAYS)) if NAME in reader.names() else None
 
 
 def parse_reference(document: Any, arrays: Mapping[str, Array]) -> DriftReference:
-    """Return the reference of `describe_reference`; raise ValueError, KeyError or TypeError if it is malformed."""
+    """Return the reference of `describe_reference`; raise ValueError if it is malformed."""
+    check_shape(document, SHAPE)
     rest = _Rest(arrays)
-    if set(document) != {"columns", "scores", "metrics", "time"} or not isinstance(document["time"], str):
-        raise ValueError("expected columns, scores, metrics and time")
     columns, scores = (tuple(_read_columns(document[key], rest)) for key in ("columns", "scores"))
     rest.check_empty()
     metrics = {}
     for name, (value, n_rows) in document["metrics"].items():
-        if type(value) not in (int, float) or not math.isfinite(value) or type(n_rows) is not int or n_rows < 1:
-            raise ValueError(f"metric {name!r:.40}: expected a finite number and a number of rows")
+        if type(n_rows) is not int or n_rows < 1:
+            raise ValueError(f"metric {name!r:.40}: expected a number of rows; found {n_rows!r:.40}")
         metrics[name] = MetricReference(float(value), n_rows)
     return DriftReference(columns, scores, metrics, document["time"])
 
@@ -101,37 +103,33 @@ class _Rest:
             raise ValueError("the arrays have more elements than the columns")
 
 
-def _read_columns(values: Any, rest: _Rest) -> Sequence[DriftColumn]:
-    if not isinstance(values, list) or len({each["name"] for each in values}) < len(values):
-        raise ValueError("expected a list of columns with distinct names")
+def _read_columns(values: Sequence[Mapping[str, Any]], rest: _Rest) -> Sequence[DriftColumn]:
+    if len({each["name"] for each in values}) < len(values):
+        raise ValueError("expected columns with distinct names")
     return [_read_column(each, rest) for each in values]
 
 
 def _read_column(values: Mapping[str, Any], rest: _Rest) -> DriftColumn:
     name, kind = values["name"], values["kind"]
-    if not isinstance(name, str) or kind not in KINDS or values["counts"] not in COUNT_DTYPES:
-        raise ValueError(f"column {name!r:.40}: invalid kind or dtype")
     edges, levels = None, None
     if kind in EDGE_DTYPES:
         edges = _read_edges(values, EDGE_DTYPES[kind], rest)
     elif kind in ("boolean", "categorical"):
-        levels = values["levels"]
-        if not isinstance(levels, list) or len(levels) > MOST_LEVELS or not all(isinstance(v, str) for v in levels):
-            raise ValueError(f"column {name!r:.40}: expected at most {MOST_LEVELS} levels")
+        levels = values.get("levels", [])
+        if len(levels) > MOST_LEVELS:
+            raise ValueError(f"column {name!r:.40}: expected at most {MOST_LEVELS} levels; found {len(levels):,}")
         if len(set(levels)) < len(levels):
             raise ValueError(f"column {name!r:.40}: a level occurs twice")
     counts = rest.take(f"counts_{values['counts']}", n_cells(edges, levels)).astype(np.int64)
     if counts.min() < 0 or counts.max() > MOST_ROWS // len(counts):
         raise ValueError(f"column {name!r:.40}: a count is out of range")
-    is_hashed = values.get("hashed", False)
-    if type(is_hashed) is not bool:
-        raise ValueError(f"column {name!r:.40}: hashed is neither true nor false")
-    return DriftColumn(name, kind, counts, edges, None if levels is None else tuple(levels), is_hashed)
+    levels = None if levels is None else tuple(levels)
+    return DriftColumn(name, kind, counts, edges, levels, values.get("hashed", False))
 
 
 def _read_edges(values: Mapping[str, Any], dtypes: Sequence[str], rest: _Rest) -> Array:
-    dtype, n = values["edges"], values["n"]
-    if dtype not in dtypes or type(n) is not int or not 0 <= n <= N_BINS + 1:
+    dtype, n = values.get("edges"), values.get("n", 0)
+    if dtype not in dtypes:
         raise ValueError(f"expected at most {N_BINS + 1} edges of {' or '.join(dtypes)}")
     edges = rest.take(f"edges_{dtype}", n)
     if not np.isfinite(edges).all() or (np.diff(edges) <= 0).any():

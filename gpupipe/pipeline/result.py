@@ -24,6 +24,7 @@ from gpupipe.pipeline.latency import Latency
 from gpupipe.pipeline.leaderboard import LeaderboardEntry, leaderboard_rows
 from gpupipe.pipeline.model.model import Model, load_model
 from gpupipe.pipeline.model.part_checks import read_importances
+from gpupipe.pipeline.model.part_shapes import check_manifest
 from gpupipe.pipeline.run_inputs import RUN_DIRECTORY
 from gpupipe.pipeline.timeline import Note, Timeline
 from gpupipe.report.search_record import SearchRecord
@@ -176,7 +177,9 @@ class Run:
         the table has more columns than ``evaluate.importance.columns`` (100), it contains those that the model relies
         on most. It is empty if importances are switched off or there is no target.
         """
-        measured = read_importances(read_json(self.path / "model" / MANIFEST).get("importances"))
+        values = read_json(self.path / "model" / MANIFEST)
+        check_manifest(values, self.path / "model")
+        measured = read_importances(values.get("importances"))
         return (measured or Importances("", {})).to_frame()
 
     @cached_property

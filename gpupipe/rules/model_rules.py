@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from gpupipe.rules.settings import ColumnRules
-from gpupipe.table.schema import KINDS, DeclaredColumn
+from gpupipe.table.schema import DeclaredColumn
 
 
 @dataclass(frozen=True)
@@ -35,8 +35,6 @@ class ServedRules:
 
     @staticmethod
     def from_json(record: Mapping[str, Any]) -> ServedRules:
-        """Return the rules from a record of `to_json`; raise KeyError, TypeError or ValueError if it is malformed."""
-        if record["kind"] not in KINDS:
-            raise ValueError(f"unknown column kind {record['kind']!r}")
+        """Return the rules from a record of `to_json`, whose types are checked; raise ValueError if it is malformed."""
         declared = DeclaredColumn(record["kind"], time_format=record["format"])
-        return ServedRules(str(record["column"]), declared, ColumnRules.model_validate(record["rules"]))
+        return ServedRules(record["column"], declared, ColumnRules.model_validate(record["rules"]))

@@ -45,6 +45,7 @@ def test_a_fresh_process_verifies_a_model_given_its_path_only(trained: Path, tmp
     assert done.returncode == 0, done.stderr
     lines = done.stdout.splitlines()
     assert lines[-1] == "as recorded" and len(lines) < 24
+    assert lines[-2].startswith("origin       not checked: ")
     for word in ("device       cpu (", "0 outside the tolerance", "0 label flips", "roc_auc", "worst"):
         assert word in done.stdout
 
@@ -53,6 +54,7 @@ def test_json_output_has_each_column_and_the_exit_code(gpupipe, trained: Path) -
     done = gpupipe("verify", trained / "model", "--device", "cpu", "--json")
     said = json.loads(done.stdout)
     assert done.returncode == said["exit_code"] == 0 and said["passed"]
+    assert said["origin"].startswith("not checked: hashes and recorded rows show damage")
     assert said["columns"]["tenure"] == {"kind": "numbers", "absolute": 0.0, "relative": 0.0, "rows_outside": 0}
     assert said["predictions"]["label_flips"] == 0 and said["predictions"]["passed"]
 

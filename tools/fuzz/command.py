@@ -23,6 +23,7 @@ from tools.fuzz.damage.runs import run_kind
 from tools.fuzz.damage.tables import table_kind
 from tools.fuzz.kinds import InputKind
 from tools.fuzz.structure.model_kinds import STRUCTURES, has_libraries, structure_kind
+from tools.fuzz.structure.model_roads import ROADS, use_model
 from tools.fuzz.structure.zoo import Zoo
 from tools.fuzz.tables import WRITERS
 from tools.fuzz.valid_runs import make_runs
@@ -48,7 +49,7 @@ def fuzz() -> int:
         kinds = {name: _kind(name, runs, zoo) for name in wanted}
         gc.collect()
         gc.freeze()  # else garbage collection would copy every page of the parent in each child
-        campaign = Campaign(Path(made, "cases"), runs, main, asked.keep)
+        campaign = Campaign(Path(made, "cases"), runs, _command, asked.keep)
         tallies = {}
         for name, kind in kinds.items():
             begin = time.monotonic()
@@ -64,6 +65,10 @@ def fuzz() -> int:
     if asked.json:
         print(json.dumps({name: vars(tally) for name, tally in tallies.items()}))
     return int(any(tally.failures for tally in tallies.values()))
+
+
+def _command(arguments: list[str]) -> int:
+    return use_model(arguments) if arguments[0] == ROADS else main(arguments)
 
 
 _KIND_HELP = f"one of {', '.join(KINDS)}; default: all"

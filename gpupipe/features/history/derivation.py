@@ -103,7 +103,10 @@ class Derivation:
         sources = {name: needed.encode(name, events, backend) for name, needed in self.tables.items()}
         main = HistoryRows.of_arrow(table, arrow, "the table")
         try:
-            return derive(self.ops, DerivationSources(main, sources, backend, as_of))[0]
+            found = derive(self.ops, DerivationSources(main, sources, backend, as_of))[0]
+            if absent := next((name for name in self.made if name not in found.schema), None):
+                raise ConfigError(f"no op derives {absent!r:.40}")
+            return found
         except ConfigError as error:
             raise ArtifactError(
                 f"the model cannot compute its derived columns: {error.what}", where=error.where, fix="export it again"

@@ -6,9 +6,17 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, get_args
 
+from gpupipe.artifact.untrusted.shapes import check_shape
 from gpupipe.tasks import CLASSIFICATION, REGRESSION, TargetSpec, Task
 
 MOST_TARGETS = 1_000
+TARGET: dict[Any, Any] = {"task": {*CLASSIFICATION, *REGRESSION}, "n_classes": int}
+DESCRIBED: dict[Any, Any] = {"task": {*get_args(Task)}, "feature_names": [str], "n_classes": int, "classes": [int]}
+DESCRIBED |= {"targets?": [TARGET], ...: object}
+PART: dict[Any, Any] = {"library": str, "files": [str], "units?": [[float]], ...: object}  # a model of several
+MEMBER = {"label": str, "name": str, "weight": float, "columns": [int], "models": [PART]}
+PART["models?"] = [PART]
+ESTIMATOR = DESCRIBED | PART | {"members?": [MEMBER]}
 
 
 @dataclass(frozen=True)
@@ -31,16 +39,8 @@ class Description:
 
         Raise ValueError if a value is missing or invalid.
         """
-        if not isinstance(values, Mapping):
-            raise ValueError("the description of the estimator is not an object")
-        task: Any = values.get("task")
-        names, n_classes, classes = (values.get(key) for key in ("feature_names", "n_classes", "classes"))
-        if task not in get_args(Task):
-            raise ValueError(f"unknown task {task!r:.40}")
-        if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
-            raise ValueError("feature_names is not a list of strings")
-        if type(n_classes) is not int or not isinstance(classes, list) or any(type(c) is not int for c in classes):
-            raise ValueError("n_classes and classes are not integers")
+        check_shape(values, DESCRIBED, "estimator")
+        task, names, n_classes, classes = (values[key] for key in ("task", "feature_names", "n_classes", "classes"))
         _check_classes(task, n_classes, classes)
         targets = _read_targets(values.get("targets", []), task)
         return cls(task, tuple(names), n_classes, tuple(classes), targets=targets)
@@ -71,19 +71,18 @@ class Description:
             raise ValueError(f"it has {n_outputs:,} outputs for the task {self.task} with {len(self.classes)} classes")
 
 
-def _read_targets(values: Any, task: Task) -> tuple[TargetSpec, ...]:
-    if (task == "multioutput") != bool(values) or not isinstance(values, list) or len(values) > MOST_TARGETS:
+def _read_targets(values: list[Any], task: Task) -> tuple[TargetSpec, ...]:
+    if (task == "multioutput") != bool(values) or len(values) > MOST_TARGETS:
         raise ValueError(f"the task {task}: invalid targets")
     return tuple(map(read_target, values))
 
 
 def read_target(values: Any) -> TargetSpec:
     """Return one of several targets from JSON values; raise ValueError if they are invalid."""
-    if not isinstance(values, dict) or set(values) != {"task", "n_classes"} or type(values["n_classes"]) is not int:
-        raise ValueError("expected a target with a task and a number of classes")
+    check_shape(values, TARGET, "target")
     task, n_classes = values["task"], values["n_classes"]
     is_valid = {"binary": n_classes == 2, "multiclass": n_classes >= 2, "regression": n_classes == 0}
-    if type(task) is not str or task not in CLASSIFICATION | REGRESSION or not is_valid[task]:
+    if not is_valid[task]:
         raise ValueError(f"a target has the task {task!r:.40} with {n_classes:,} classes")
     return TargetSpec(task, n_classes)
 

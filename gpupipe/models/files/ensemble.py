@@ -16,7 +16,6 @@ from gpupipe.tasks import CLASSIFICATION, REGRESSION
 MOST_MODELS = 1_000  # of all members; each has its own files, whose sizes are limited like those of a single model
 MOST_LETTERS = 200
 TOLERANCE = 1e-6  # of the sum of the weights
-KEYS = {"label", "name", "weight", "columns", "models"}
 LoadModel = Callable[[ModelFiles, dict[str, Any], Description], FittedModel]
 
 
@@ -30,7 +29,7 @@ def read_ensemble(
     value of the description is invalid, or a model cannot be read.
     """
     try:
-        listed = _check_members(description.get("members"), expected)
+        listed = _check_members(description.get("members", []), expected)
     except ValueError as error:
         what = f"the ensemble is invalid: {error}"
         raise ArtifactError(what, where=str(files.folder), fix="export the model again") from None
@@ -53,14 +52,16 @@ def read_ensemble(
     )
 
 
-def _check_members(members: Any, expected: Description) -> list[tuple[dict[str, Any], list[dict[str, Any]]]]:
+def _check_members(
+    members: list[dict[str, Any]], expected: Description
+) -> list[tuple[dict[str, Any], list[dict[str, Any]]]]:
     """Return the values of each member with those of its models; raise ValueError if any is invalid."""
     if expected.task not in CLASSIFICATION | REGRESSION:
         raise ValueError(f"expected classification or regression; found the task {expected.task}")
     if not expected.feature_names:
         raise ValueError("its columns have no names")
-    if not isinstance(members, list) or not members or not all(_is_member(member) for member in members):
-        raise ValueError("expected a list of members with a label, a name, a weight, columns and models")
+    if not members or not all(map(_is_member, members)):
+        raise ValueError(f"expected members with models, and with a label and name of 1 to {MOST_LETTERS} letters")
     n_models = sum(len(member["models"]) for member in members)
     if n_models > MOST_MODELS:
         raise ValueError(f"expected at most {MOST_MODELS:,} models; found {n_models:,}")
@@ -75,32 +76,27 @@ def _check_members(members: Any, expected: Description) -> list[tuple[dict[str, 
     return [(member, member["models"]) for member in members]
 
 
-def _is_member(values: Any) -> bool:
-    if not isinstance(values, dict) or set(values) != KEYS or not isinstance(values["columns"], list):
-        return False
-    texts, models = (values["label"], values["name"]), values["models"]
-    is_named = all(isinstance(text, str) and 0 < len(text) <= MOST_LETTERS for text in texts)
-    return is_named and isinstance(models, list) and 0 < len(models) <= MOST_MODELS
+def _is_member(values: dict[str, Any]) -> bool:
+    is_named = all(0 < len(text) <= MOST_LETTERS for text in (values["label"], values["name"]))
+    return is_named and 0 < len(values["models"]) <= MOST_MODELS
 
 
 def _check_columns(columns: list[Any], n_columns: int) -> None:
-    if not columns or not all(type(column) is int and 0 <= column < n_columns for column in columns):
+    if not columns or not all(0 <= column < n_columns for column in columns):
         raise ValueError(f"expected columns of a member in [0, {n_columns:,})")
     if len(set(columns)) < len(columns):
         raise ValueError("a member reads a column twice")
 
 
 def _check_weights(weights: list[Any]) -> None:
-    if not all(type(weight) in (int, float) and 0 < weight <= 1 + TOLERANCE for weight in weights):
+    if not all(0 < weight <= 1 + TOLERANCE for weight in weights):
         raise ValueError("expected weights in (0, 1]")
     if not math.isclose(math.fsum(weights), 1.0, rel_tol=0, abs_tol=TOLERANCE):
         raise ValueError(f"expected weights that sum to 1; they sum to {math.fsum(weights):.6g}")
 
 
-def _check_model(model: Any, expected: Description) -> None:
+def _check_model(model: dict[str, Any], expected: Description) -> None:
     """Check the classes of a model: it may lack classes of the ensemble, and has no others."""
-    if not isinstance(model, dict):
-        raise ValueError("the description of a model is not an object")
     Description.of({**model, "task": expected.task, "feature_names": [], "n_classes": expected.n_classes})
     if not set(model["classes"]) <= set(expected.classes):
         raise ValueError("a model has a class that the ensemble has not")

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from gpupipe.artifact.untrusted.failures import refuse_failures
+from gpupipe.artifact.untrusted.failures import VERIFY, refuse_failures
+from gpupipe.artifact.untrusted.shapes import check_shape
 from gpupipe.errors import ArtifactError
-from gpupipe.models.files.description import Description
+from gpupipe.models.files.description import ESTIMATOR, Description
 from gpupipe.models.files.ensemble import read_ensemble
 from gpupipe.models.files.model_files import ModelFiles
 from gpupipe.models.files.parts import read_quantiles, read_scaled_target, read_targets
@@ -50,8 +51,9 @@ def load_fitted(files: ModelFiles, description: dict[str, Any]) -> FittedModel:
         not installed.
     """
     try:
+        check_shape(description, ESTIMATOR, "estimator")
         expected = Description.of(description)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise ArtifactError(str(error), where=str(files.folder), fix="export the model again") from None
     if description.get("library") == FittedEnsemble.library:
         return read_ensemble(files, description, expected, _load_member)
@@ -112,8 +114,7 @@ def predict_loaded(model: FittedModel, X: Array, where: str) -> Prediction:
     `X` is float32, shape (n, d); `where` is the model directory, for messages. Raise ArtifactError if the estimator
     raises any error, or does not return one prediction of its task per row; LimitError if memory is short.
     """
-    fix = "run `gpupipe verify` to compare its predictions with those recorded in training"
-    with refuse_failures("the estimator failed on valid rows", where, fix):
+    with refuse_failures("the estimator failed on valid rows", where, VERIFY):
         prediction = model.predict(X)
         prediction.check(len(X), model.n_classes, model.n_outputs)
         return prediction

@@ -23,11 +23,10 @@ def read_quantiles(
 
     Raise ArtifactError if a value of the description is invalid, or a model cannot be read.
     """
-    models = description.get("models")
-    n_models = len(models) if isinstance(models, list) and expected.task == "quantile" else 0
-    if not 0 < n_models <= MOST_QUANTILES or not all(isinstance(model, dict) for model in models or ()):
-        raise _invalid(files, f"expected up to {MOST_QUANTILES:,} models for the task quantile")
-    assert isinstance(models, list)
+    models = description.get("models", [])
+    n_models = len(models)
+    if not 0 < n_models <= MOST_QUANTILES or expected.task != "quantile":
+        raise _invalid(files, f"expected up to {MOST_QUANTILES:,} models for the task quantile; found {n_models:,}")
     own = Description("regression", expected.feature_names, 0, (), n_models)
     loaded = tuple(
         load_model(PrefixedFiles(files, FittedQuantiles.file_prefix(i)), model, own) for i, model in enumerate(models)
@@ -39,14 +38,12 @@ def read_targets(
     files: ModelFiles, description: dict[str, Any], expected: Description, load_model: LoadModel
 ) -> FittedTargets:
     """Return the model that `FittedTargets.save` wrote; arguments and errors as in `read_quantiles`."""
-    models, specs = description.get("models"), expected.targets
-    if expected.task != "multioutput" or not isinstance(models, list) or len(models) != len(specs):
+    models, specs = description.get("models", []), expected.targets
+    if expected.task != "multioutput" or len(models) != len(specs):
         raise _invalid(files, "expected a model for each target of the task multioutput")
     loaded = []
     for i, (model, spec) in enumerate(zip(models, specs, strict=True)):
         try:
-            if not isinstance(model, dict):
-                raise ValueError("the description of a model is not an object")
             checked = Description.of({**model, "task": spec.task, "feature_names": [], "n_classes": spec.n_classes})
         except ValueError as error:
             raise _invalid(files, str(error)) from None
@@ -59,12 +56,12 @@ def read_scaled_target(
     files: ModelFiles, description: dict[str, Any], expected: Description, load_model: LoadModel
 ) -> FittedScaledTarget:
     """Return the model that `FittedScaledTarget.save` wrote; arguments and errors as in `read_quantiles`."""
-    models = description.get("models")
+    models = description.get("models", [])
     try:
-        units = read_units(description.get("units"), len(expected.targets) or 1)
+        units = read_units(description.get("units", []), len(expected.targets) or 1)
         if expected.task not in ("regression", "quantile", "multioutput"):
             raise ValueError(f"the task {expected.task} has no units")
-        if not isinstance(models, list) or len(models) != 1 or not isinstance(models[0], dict):
+        if len(models) != 1:
             raise ValueError("expected one model of a scaled target")
     except ValueError as error:
         raise _invalid(files, str(error)) from None

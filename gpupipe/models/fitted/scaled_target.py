@@ -94,14 +94,10 @@ class FittedScaledTarget(FittedParts):
         return super().save(folder, quick=quick) | {"units": [list(unit) for unit in self.units]}
 
 
-def read_units(values: Any, n_targets: int) -> tuple[tuple[float, float], ...]:
-    """Return offset and unit of each target from JSON values; raise ValueError if they are invalid."""
-    import math
-
-    if not isinstance(values, list) or len(values) != n_targets:
-        raise ValueError(f"expected units of {n_targets:,} targets")
-    for pair in values:
-        is_pair: bool = isinstance(pair, Sequence) and len(pair) == 2 and all(type(x) in (int, float) for x in pair)
-        if not is_pair or not all(map(math.isfinite, pair)) or pair[1] <= 0:
-            raise ValueError("expected units as pairs of an offset and a positive unit")
+def read_units(values: Sequence[Sequence[float]], n_targets: int) -> tuple[tuple[float, float], ...]:
+    """Return offset and unit of each target from lists of finite numbers; raise ValueError if they are invalid."""
+    if len(values) != n_targets:
+        raise ValueError(f"expected units of {n_targets:,} targets; found {len(values):,}")
+    if any(len(pair) != 2 or pair[1] <= 0 for pair in values):
+        raise ValueError("expected units as pairs of an offset and a positive unit")
     return tuple((float(offset), float(unit)) for offset, unit in values)

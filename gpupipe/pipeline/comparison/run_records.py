@@ -15,6 +15,7 @@ from gpupipe.metrics.settings import Costs
 from gpupipe.pipeline.comparison.paired_metrics import TestRows
 from gpupipe.pipeline.goal import Goal
 from gpupipe.pipeline.model.part_checks import read_goal
+from gpupipe.pipeline.model.part_shapes import check_manifest
 from gpupipe.pipeline.result import Run, load_run, read_json
 
 MALFORMED = (AttributeError, IndexError, KeyError, OSError, TypeError, ValueError, yaml.YAMLError)
@@ -34,6 +35,7 @@ class RunRecord:
         self.path = str(self.run.path)
         timeline = read_json(self.run.path / "timeline.json")
         manifest = load_manifest(self.run.path / "model")[0]
+        check_manifest(manifest, self.run.path / "model")
         try:
             text = (self.run.path / "config.yaml").read_text(encoding="utf-8")
             self.settings: dict[str, Any] = yaml.load(text, Loader=Loader)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
+from gpupipe.artifact.untrusted.failures import refuse_failures
 from gpupipe.drift.cell_counter import CellCounter
 from gpupipe.drift.reference import DriftColumn, DriftReference
 from gpupipe.drift.report import ColumnDrift, DriftReport, MetricDrift, PeriodDrift, ReferenceModel
@@ -80,8 +81,10 @@ def _identity(model: LoadedModel) -> ReferenceModel:
 
 
 def _score_counts(references: Sequence[DriftColumn], table: pa.Table) -> dict[str, Array]:
-    known = [each for each in references if each.name in table.column_names]
-    return dict(zip([each.name for each in known], count_scores(known, table), strict=True))
+    with refuse_failures("drift.json does not match the model", "drift.json"):
+        if unknown := [each.name for each in references if each.name not in table.column_names]:
+            raise ValueError(f"scores: {unknown[0]!r:.40} is not an output of the model")
+        return dict(zip([each.name for each in references], count_scores(references, table), strict=True))
 
 
 def _metrics(

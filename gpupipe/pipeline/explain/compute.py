@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from gpupipe.artifact import ArtifactReader
-from gpupipe.artifact.untrusted.failures import refuse_failures
+from gpupipe.artifact.untrusted.failures import VERIFY, refuse_failures
 from gpupipe.errors import ArtifactError, ConfigError
 from gpupipe.models.fitted.base import FittedModel
 from gpupipe.models.fitted.contributions.base import Explainer, Method
@@ -31,26 +31,34 @@ class ModelExplainer:
     """Explanations of a fitted model. Its methods are thread-safe.
 
     The `estimator` is on the host. `background` returns rows of the matrix that stand for the training rows: float32,
-    shape (n, d).
+    shape (n, d). `where` is the model directory, for messages.
 
     Raises
     ------
     DataError
         If the task has no predictions to explain: clusters and embeddings.
+    ArtifactError
+        If the estimator raises any error.
     ConfigError
         If a library that explains the model is not installed.
     """
 
     def __init__(
-        self, goal: Goal, shares: ColumnShares, estimator: FittedModel, background: Callable[[], HostArray]
+        self,
+        goal: Goal,
+        shares: ColumnShares,
+        estimator: FittedModel,
+        background: Callable[[], HostArray],
+        where: str = "",
     ) -> None:
         require_explainable(goal)
-        self._shares, self._estimator = shares, estimator
-        try:
-            self._explainer: Explainer = estimator.explainer(background)
-        except ImportError as error:
-            what = f"explanations of this model require {error.name}"
-            raise ConfigError(what, fix=f"pip install {error.name}") from None
+        self._shares, self._estimator, self._where = shares, estimator, where
+        with refuse_failures("the estimator failed to explain valid rows", where, VERIFY):
+            try:
+                self._explainer: Explainer = estimator.explainer(background)
+            except ImportError as error:
+                what = f"explanations of this model require {error.name}"
+                raise ConfigError(what, fix=f"pip install {error.name}") from None
         self._outputs = margin_names(goal, margin_classes(goal, estimator))
 
     @property
@@ -67,7 +75,8 @@ class ModelExplainer:
     def read(reader: ArtifactReader, goal: Goal, features: FittedFeatures, estimator: FittedModel) -> ModelExplainer:
         """Return the explanations of the parts of a model; its directory has the background rows."""
         n_features = len(features.features)
-        return ModelExplainer(goal, ColumnShares.of(features), estimator, lambda: recorded_matrix(reader, n_features))
+        shares, where = ColumnShares.of(features), str(reader.folder)
+        return ModelExplainer(goal, shares, estimator, lambda: recorded_matrix(reader, n_features), where)
 
     def explain(self, X: HostArray, *, interactions: bool = False) -> Explanation:
         """Return the explanation of rows on the host, float32, shape (n, d), computed by blocks.
@@ -77,7 +86,8 @@ class ModelExplainer:
         n_margins, d = self._estimator.n_margins, X.shape[1]
         step = max(1, BLOCK_BYTES // (8 * n_margins * d * (d if interactions else 1)))
         starts = range(0, max(1, len(X)), step)
-        return join_explanations([self._explain(X[start : start + step], interactions) for start in starts])
+        with refuse_failures("the estimator failed to explain valid rows", self._where, VERIFY):
+            return join_explanations([self._explain(X[start : start + step], interactions) for start in starts])
 
     def _explain(self, X: HostArray, interactions: bool) -> Explanation:
         pairs = None

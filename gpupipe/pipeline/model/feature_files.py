@@ -13,8 +13,9 @@ from gpupipe.errors import ArtifactError
 from gpupipe.features import OPS
 from gpupipe.features.history.derivation import Derivation, DerivedOp, DerivedTable
 from gpupipe.features.program.fitted import FittedFeatures
+from gpupipe.pipeline.model import part_shapes
 from gpupipe.pipeline.model.format_1 import is_format_1, read_levels
-from gpupipe.pipeline.model.part_checks import read_described, read_names, read_schema, read_states, read_training
+from gpupipe.pipeline.model.part_checks import read_described, read_schema, read_training
 from gpupipe.table.blocks import layout
 from gpupipe.table.schema import Schema
 from gpupipe_kernels.program.program import Call, Program, block_id
@@ -54,15 +55,21 @@ def _plain(value: Any) -> Any:
 
 def read_features(reader: ArtifactReader, calls: tuple[Call, ...] = ()) -> FittedFeatures:
     """Return the features written by `write_features`, with the program checked against the schema."""
-    levels = read_levels(reader, LEVELS_1).get("", {}) if is_format_1(reader) else reader.json(LEVELS)
-    schema = read_schema(reader.json("schema.json"), levels)
-    described = read_described(reader.json("features.json"))
+    is_old = is_format_1(reader)
+    levels = read_levels(reader, LEVELS_1).get("", {}) if is_old else reader.json(LEVELS, part_shapes.LEVELS)
+    schema = read_schema(reader.json("schema.json", [part_shapes.COLUMN]), levels)
+    described = read_described(reader.json("features.json", part_shapes.FEATURES))
     program = Program.from_arrays(reader.arrays("program.npz"), len(described), calls)
     check_program(program, schema)
-    states = read_states(reader.json("learned.json"))
+    states = tuple(reader.json("learned.json", part_shapes.STATES))
     # Models written by earlier versions have no training summary.
-    training = read_training(reader.json(TRAINING)) if TRAINING in reader.names() else None
+    training = None
+    if TRAINING in reader.names():
+        training = read_training(reader.json(TRAINING, part_shapes.TRAINING))
     derivation = _read_derivation(reader)
+    made = () if derivation is None else derivation.made
+    if absent := [column.name for column in schema if column.derived and column.name not in made]:
+        raise ValueError(f"{DERIVATION}: made: expected the derived column {absent[0]!r:.40}; it is missing")
     return FittedFeatures(schema, program, described, states=states, derivation=derivation, training=training)
 
 
@@ -107,34 +114,33 @@ def _write_derivation(writer: ArtifactWriter, derivation: Derivation) -> None:
 def _read_derivation(reader: ArtifactReader) -> Derivation | None:
     """Return the derivation written by `_write_derivation`; None if the model has no derived columns.
 
-    Raise KeyError, TypeError or ValueError if the document is malformed.
+    Raise ValueError if the document is malformed.
     """
     if DERIVATION not in reader.names():
         return None
     from gpupipe.config.features import read_op
 
-    document = reader.json(DERIVATION)
-    levels = read_levels(reader, DERIVED_LEVELS_1) if is_format_1(reader) else reader.json(DERIVED_LEVELS)
+    document = reader.json(DERIVATION, part_shapes.DERIVATION)
+    if is_format_1(reader):
+        levels = read_levels(reader, DERIVED_LEVELS_1)
+    else:
+        levels = reader.json(DERIVED_LEVELS, part_shapes.DERIVED_LEVELS)
 
     def schema(columns: list[dict[str, Any]], table: str) -> Schema:
         return read_schema(columns, levels.get(table, {}))
 
     tables = {
-        name: DerivedTable(
-            schema(table["schema"], name),
-            *(read_names(table[key], f"{key} of table {name:.40}") for key in ("inputs", "left", "right")),
-        )
+        name: DerivedTable(schema(table["schema"], name), *(tuple(table[key]) for key in ("inputs", "left", "right")))
         for name, table in document["tables"].items()
     }
-    made = {name: read_names(inputs, f"the inputs of {name:.40}") for name, inputs in document["made"].items()}
-    inputs = read_names(document["inputs"], "the inputs of derived columns")
+    made = {name: tuple(inputs) for name, inputs in document["made"].items()}
     ops = tuple(_read_derived_op(read_op(_own_op(op))) for op in document["ops"])
-    return Derivation(ops, schema(document["schema"], MAIN), inputs, tables, made)
+    return Derivation(ops, schema(document["schema"], MAIN), tuple(document["inputs"]), tables, made)
 
 
-def _own_op(op: Any) -> Any:
+def _own_op(op: dict[str, Any]) -> Any:
     """Return an op in the form of the configuration; raise ValueError unless gpupipe has it: no plug-in is imported."""
-    if not isinstance(op, dict) or not set(op) <= set(OPS.builtin_names()):
+    if not set(op) <= set(OPS.builtin_names()):
         raise ValueError("unknown op of derived columns")
     return op
 

@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from gpupipe.artifact import ArtifactReader
+from gpupipe.artifact.untrusted.shapes import check_shape
+from gpupipe.pipeline.model.part_shapes import DERIVED_LEVELS
 from gpupipe.typing import Array
 
 if TYPE_CHECKING:
@@ -29,6 +31,7 @@ def read_levels(reader: ArtifactReader, name: str) -> dict[str, dict[str, list[s
     tables = rows.get("table", [""] * len(rows["column"]))
     for table, column, level in zip(tables, rows["column"], rows["level"], strict=True):
         found.setdefault(table, {}).setdefault(column, []).append(level)
+    check_shape(found, DERIVED_LEVELS)
     return found
 
 

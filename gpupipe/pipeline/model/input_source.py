@@ -43,13 +43,7 @@ def describe_reading(config: Config, features: FittedFeatures, schema: Schema) -
 def check_reading(
     reading: Mapping[str, Any], features: FittedFeatures | DescribedFeatures, events: ServedEvents
 ) -> None:
-    """Raise KeyError, TypeError or ValueError unless the section ``reading`` of a manifest is valid."""
-    for name in ("id", "texts", "keys"):
-        if not all(isinstance(each, str) for each in [*reading.get(name, [])]):
-            raise TypeError(f"reading.{name} is not a list of names")
-    for name in ("isolate", "strip"):
-        if not isinstance(reading.get(name, False), bool):
-            raise TypeError(f"reading.{name} is neither true nor false")
+    """Raise ValueError unless the section ``reading`` of a manifest is valid; its shape has been checked."""
     main_source("any", reading, features)
     for name in events.tables:
         event_source("any", events, reading, features, name)

@@ -16,26 +16,18 @@ from gpupipe.backends import choose
 from gpupipe.backends.base import Backend
 from gpupipe.errors import ConfigError
 from gpupipe.features.program.fitted import FittedFeatures
-from gpupipe.models import FittedModel, Prediction, load_fitted
+from gpupipe.models import FittedModel, Prediction
 from gpupipe.pipeline.explain.explanation import Explanation
 from gpupipe.pipeline.model.batches import encode_rows, explain_rows, predict_rows
 from gpupipe.pipeline.model.events import ServedEvents
-from gpupipe.pipeline.model.feature_files import read_features
 from gpupipe.pipeline.model.folder import model_folder
 from gpupipe.pipeline.model.input_source import check_reading
 from gpupipe.pipeline.model.interface import LoadedModel
-from gpupipe.pipeline.model.part_checks import (
-    check_agreement,
-    read_decision,
-    read_goal,
-    read_importances,
-)
+from gpupipe.pipeline.model.parts import read_parts
 from gpupipe.pipeline.model.pickles import read_files, restore_model
 from gpupipe.pipeline.model.prediction_report import PredictionReport
 from gpupipe.pipeline.model.rows import RowsToPredict
-from gpupipe.pipeline.model.user_code import read_kernels
 from gpupipe.pipeline.parity.verification import Verification
-from gpupipe.rules.model_rules import ServedRules
 from gpupipe.typing import Array
 
 if TYPE_CHECKING:
@@ -223,9 +215,7 @@ class Model(LoadedModel):
         LimitError
             If the file would exceed 2 GiB.
         ArtifactError
-            If the model has no recorded rows.
-        GpupipeError
-            If a runtime computes other predictions; no file is written.
+            If the model has no recorded rows, or a runtime computes other predictions; no file is written.
         """
         from gpupipe.pipeline.onnx.export import write_onnx
 
@@ -375,25 +365,9 @@ def load_model(
 
 def open_model(reader: ArtifactReader, backend: Backend, allow_code: bool) -> Model:
     """Return the model of a checked directory on the given backend; see `load_model`."""
-    folder, manifest = reader.folder, reader.manifest
+    folder, manifest, parts = reader.folder, reader.manifest, read_parts(reader, allow_code)
+    reading = manifest["reading"]
     with refuse_failures("cannot read the model", str(folder), "export it again"):
-        features = read_features(reader, read_kernels(reader, allow_code))
-        goal = read_goal(manifest)
-        decision = read_decision(manifest["decision"], goal)
-        read_importances(manifest.get("importances"))
-        rules = tuple(map(ServedRules.from_json, manifest.get("data", ())))
-        events = ServedEvents.from_json(manifest["reading"]["events"], features.derivation)
-        check_reading(manifest["reading"], features, events)
-        estimator = load_fitted(reader, manifest["estimator"])
-        check_agreement(goal, features.features, estimator)
-    return Model(
-        goal=goal,
-        features=features,
-        estimator=estimator,
-        decision=decision,
-        backend=backend,
-        manifest=manifest,
-        folder=folder,
-        rules=rules,
-        events=events,
-    )
+        events = ServedEvents.from_json(reading["events"], parts.features.derivation)
+        check_reading(reading, parts.features, events)
+    return Model(**vars(parts), backend=backend, manifest=manifest, folder=folder, events=events)

@@ -1,6 +1,7 @@
 """Validation of the JSON parts of a model directory: names, kinds and numbers.
 
-Functions raise ValueError; `gpupipe.pipeline.model.model.open_model` adds the path.
+Types are checked by shape first: see `gpupipe.pipeline.model.part_shapes`. Functions raise ValueError;
+`gpupipe.pipeline.model.parts.read_parts` adds the path.
 """
 
 from __future__ import annotations
@@ -8,11 +9,12 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import fields, replace
-from typing import Any, get_args
+from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
+from gpupipe.artifact.untrusted.shapes import check_shape
 from gpupipe.features.program.fitted import Feature
 from gpupipe.features.statistics.training_summary import TrainingSummary
 from gpupipe.metrics.calibration import Calibration
@@ -22,38 +24,22 @@ from gpupipe.models.files.description import MOST_TARGETS
 from gpupipe.pipeline.decision import Decision
 from gpupipe.pipeline.goal import LABEL_TYPES, Goal
 from gpupipe.pipeline.importances import Importances
-from gpupipe.table.schema import KINDS, Column, Schema
-from gpupipe.tasks import CLASSIFICATION, REGRESSION, SUPERVISED, Task
+from gpupipe.pipeline.model.part_shapes import GOAL, IMPORTANCES, decision_shape
+from gpupipe.table.schema import Column, Schema
+from gpupipe.tasks import CLASSIFICATION, REGRESSION, SUPERVISED
 
 CODES = ("int8", "int16", "int32")
 STORAGES = {
     "numeric": ("float32", "float64"), "boolean": CODES, "categorical": CODES, "datetime": ("int64",), "text": ("",),
 }  # fmt: skip
-TYPES: dict[str, tuple[type, ...]] = {
-    "name": (str,), "kind": (str,), "dtype": (str,), "nullable": (bool,), "storage": (str,), "derived": (bool,),
-    "has_scale": (bool,), "has_normal_form": (bool,),
-    "time_format": (str, type(None)), "hash_of": (str, type(None)), "n_buckets": (int,),
-}  # fmt: skip
-MOST_BUCKETS = 1 << 24  # float32 holds every integer below it
 DECIMAL_TYPE = re.compile(r"decimal(128|256)\(([1-9][0-9]?), ([0-9]{1,2})\)")
-LABELS = (str, int, float, bool)
 EXACT = 2**53  # float64 holds every integer up to it
 STEEPEST = 1e9  # logits are in [-28, 28]: a steeper calibration is a step function, and products stay finite below
 
 
-def read_schema(columns: Any, levels: Mapping[str, Sequence[str]]) -> Schema:
-    """Return the schema with the given JSON columns, and levels by column."""
-    if not isinstance(levels, dict):
-        raise ValueError(f"levels: expected an object; found {type(levels).__name__}")
-    for column in _check_list(columns, "the schema", dict):
-        if wrong := [key for key, value in column.items() if type(value) not in TYPES.get(key, ())]:
-            raise ValueError(f"schema: a column has the invalid entry {wrong[0]:.40}={column[wrong[0]]!r:.40}")
-        if column.get("kind") not in KINDS:
-            raise ValueError(f"schema: expected a kind of {', '.join(KINDS)}; found {column.get('kind')!r:.40}")
-        if not 0 <= column.get("n_buckets", 0) <= MOST_BUCKETS:
-            raise ValueError(f"schema: expected n_buckets in [0, {MOST_BUCKETS:,}]; found {column['n_buckets']:,}")
-    tuples = {name: tuple(_check_list(values, f"the levels of {name!r:.40}", str)) for name, values in levels.items()}
-    schema = Schema.from_json(columns, tuples)
+def read_schema(columns: list[dict[str, Any]], levels: Mapping[str, Sequence[str]]) -> Schema:
+    """Return the schema with JSON columns and levels by column, whose shapes are checked."""
+    schema = Schema.from_json(columns, {name: tuple(values) for name, values in levels.items()})
     _check_distinct(schema.names, "the schema", "column")
     for column in schema:
         _check_column(column)
@@ -71,61 +57,29 @@ def _check_column(column: Column) -> None:
     _check_distinct(column.levels or (), f"column {column.name!r:.40}", "level")
 
 
-def read_described(described: Any) -> tuple[Feature, ...]:
-    """Return the features described by JSON values."""
-    keys = {field.name for field in fields(Feature)}
-    for each in _check_list(described, "the features", dict):
-        if set(each) != keys or not isinstance(each["name"], str) or not isinstance(each["op"], str):
-            raise ValueError(f"features: expected the keys {', '.join(sorted(keys))}; found {', '.join(each):.80}")
-        _check_list(each["inputs"], "the inputs of a feature", str)
-        if type(each["n_codes"]) is not int or not 0 <= each["n_codes"] <= MOST_BUCKETS:
-            raise ValueError(f"features: expected n_codes in [0, {MOST_BUCKETS:,}]; found {each['n_codes']!r:.40}")
+def read_described(described: list[dict[str, Any]]) -> tuple[Feature, ...]:
+    """Return the features described by JSON values of the shape FEATURES."""
     _check_distinct([each["name"] for each in described], "the matrix", "column")
     return tuple(Feature(f["name"], tuple(f["inputs"]), f["op"], f["n_codes"]) for f in described)
 
 
-def read_states(states: Any) -> tuple[Mapping[str, Any], ...]:
-    """Return the human-readable learned state of each op."""
-    return tuple(_check_list(states, "the learned states", dict))
-
-
-def read_training(document: Any) -> TrainingSummary:
-    """Return the summary of the training rows described by JSON values."""
-    what = "training summary"
-    columns = document["columns"]
-    if set(document) != {"rows", "columns"} or not isinstance(columns, dict) or not _is_count(document["rows"]):
-        raise ValueError(f"{what}: expected the number of rows, and columns")
-    for name, column in columns.items():
-        counts = [column["nulls"], 0 if column["singletons"] is None else column["singletons"]]
-        if set(column) != {"nulls", "low", "high", "singletons"} or not all(
-            _is_count(n, document["rows"]) for n in counts
-        ):
-            raise ValueError(f"{what}: column {name!r:.40} has invalid counts")
-        bounds = [column["low"], column["high"]]
-        if bounds != [None, None]:
-            _check_numbers(bounds, f"{what}: the range of {name!r:.40}")
-            if bounds[0] > bounds[1]:
-                raise ValueError(f"{what}: the range of {name!r:.40} has its bounds swapped")
+def read_training(document: Mapping[str, Any]) -> TrainingSummary:
+    """Return the summary of the training rows described by JSON values of the shape TRAINING."""
+    for name, column in document["columns"].items():
+        if max(column["nulls"], column["singletons"] or 0) > document["rows"]:
+            raise ValueError(f"training summary: column {name!r:.40} has invalid counts")
+        low, high = column["low"], column["high"]
+        if (low is None) != (high is None) or (low is not None and low > high):
+            raise ValueError(f"training summary: the range of {name!r:.40} has invalid or swapped bounds")
     return TrainingSummary.from_json(document)
-
-
-def _is_count(value: Any, most: int = 2**63) -> bool:
-    return type(value) is int and 0 <= value <= most
 
 
 def read_importances(values: Any) -> Importances | None:
     """Return the importances described by JSON values of a manifest; None if there are none."""
+    check_shape(values, IMPORTANCES, "importances")
     if values is None:
         return None
-    if set(values) != {"metric", "columns"} or not isinstance(values["metric"], str):
-        raise ValueError("importances: expected a metric and columns")
-    columns = {}
-    for each in _check_list(values["columns"], "the importances", dict):
-        if set(each) != {"column", "importance", "std"} or not isinstance(each["column"], str):
-            raise ValueError("importances: expected the keys column, importance, std")
-        measured = [each["importance"], each["std"]]
-        _check_numbers([value for value in measured if value is not None], f"the importance of {each['column']!r:.40}")
-        columns[each["column"]] = _float(measured[0]), _float(measured[1])
+    columns = {c["column"]: (_float(c["importance"]), _float(c["std"])) for c in values["columns"]}
     return Importances(values["metric"], columns)
 
 
@@ -135,8 +89,8 @@ def _float(value: float | None) -> float:
 
 def read_goal(manifest: Mapping[str, Any]) -> Goal:
     """Return the goal named in a manifest, after checking that its labels fit into one column."""
-    goal = _read_goal(manifest)
-    described = _check_list(manifest.get("targets", []), "the targets", dict)
+    check_shape(manifest, {**GOAL, ...: object})
+    goal, described = _read_goal(manifest), manifest.get("targets", [])
     if (goal.task == "multioutput") != bool(described) or len(described) > MOST_TARGETS:
         raise ValueError(f"a {goal.task} model: invalid targets")
     if not described:
@@ -153,24 +107,21 @@ def read_goal(manifest: Mapping[str, Any]) -> Goal:
 
 
 def _read_goal(manifest: Mapping[str, Any]) -> Goal:
-    task, target, labels = manifest["task"], manifest["target"], _check_list(manifest["labels"], "labels", LABELS)
-    quantiles = _check_list(manifest.get("quantiles", []), "quantiles", float)
-    if task not in get_args(Task) or not isinstance(target, str | None):
-        raise ValueError(f"invalid task {task!r:.40} or target {target!r:.40}")
+    task, target, labels = manifest["task"], manifest["target"], manifest["labels"]
+    quantiles = manifest.get("quantiles", [])
     _check_distinct([str(label) for label in labels], "the target", "label")
     label_type = manifest.get("label_type", "")
     _check_one_type(labels, label_type)
     if (task in CLASSIFICATION) != (len(labels) > 1) or (task == "binary" and len(labels) != 2):
         expected = {"binary": "2", "multiclass": "2 or more"}.get(task, "no")
         raise ValueError(f"a {task} model: expected {expected} labels; found {len(labels)}")
-    _check_numbers(quantiles, "the quantiles")
     is_ascending = quantiles == sorted(set(quantiles)) and all(0 < level < 1 for level in quantiles)
     if (task == "quantile") != bool(quantiles) or not is_ascending:
         raise ValueError(f"a {task} model: invalid quantiles {quantiles!r:.80}")
     return Goal(task, target, tuple(labels), quantiles=tuple(quantiles), label_type=label_type)
 
 
-def _check_one_type(labels: Sequence[Any], label_type: Any) -> None:
+def _check_one_type(labels: Sequence[Any], label_type: str) -> None:
     """Raise ValueError unless `labels` fit into one Arrow column. Serving needs this check, but has no pyarrow."""
     kinds = {type(label) for label in labels}
     if label_type:
@@ -186,13 +137,13 @@ def _check_one_type(labels: Sequence[Any], label_type: Any) -> None:
         raise ValueError(f"the labels do not share one type: expected text, numbers or booleans; found {names}")
 
 
-def _check_label_type(labels: Sequence[Any], label_type: Any, kinds: set[type]) -> None:
+def _check_label_type(labels: Sequence[Any], label_type: str, kinds: set[type]) -> None:
     """Raise ValueError unless all labels fit into the integer or decimal type with this name."""
     if label_type in LABEL_TYPES and kinds == {int}:
         bounds = np.iinfo(label_type)
         if all(bounds.min <= label <= bounds.max for label in labels):
             return
-    elif isinstance(label_type, str) and kinds == {int} and (decimal := DECIMAL_TYPE.fullmatch(label_type)):
+    elif kinds == {int} and (decimal := DECIMAL_TYPE.fullmatch(label_type)):
         digits, scale = int(decimal[2]), int(decimal[3])
         is_valid = scale <= digits <= (38 if decimal[1] == "128" else 76)
         if is_valid and all(-(2**63) <= label < 2**64 and len(str(abs(label))) <= digits - scale for label in labels):
@@ -202,8 +153,9 @@ def _check_label_type(labels: Sequence[Any], label_type: Any, kinds: set[type]) 
 
 def read_decision(values: Any, goal: Goal) -> Decision:
     """Return the decision described by JSON values: a threshold, a monotone calibration, and intervals."""
+    check_shape(values, decision_shape, "decision")
     decision = Decision.from_json(values)
-    if len(decision.targets) != len(goal.targets) or (goal.targets and set(values) != {"targets"}):
+    if len(decision.targets) != len(goal.targets):
         raise ValueError(f"expected a decision for each of {len(goal.targets)} targets; found {len(decision.targets)}")
     if goal.targets:
         for own, target in zip(values["targets"], goal.targets, strict=True):
@@ -211,7 +163,6 @@ def read_decision(values: Any, goal: Goal) -> Decision:
         if len({each.has_intervals for each in decision.targets}) > 1:
             raise ValueError("expected intervals of all targets, or of none")
         return decision
-    _check_numbers([decision.threshold], "the threshold")
     if not 0 <= decision.threshold <= 1:
         raise ValueError(f"expected a threshold in [0, 1]; found {decision.threshold!r}")
     if decision.calibration is not None:
@@ -222,7 +173,6 @@ def read_decision(values: Any, goal: Goal) -> Decision:
 
 
 def _check_intervals(intervals: Conformal, goal: Goal) -> None:
-    _check_numbers([intervals.level, intervals.score], "the intervals")
     is_able = goal.task in SUPERVISED and 0 < intervals.level < 1 and (bool(goal.quantiles) or intervals.score >= 0)
     expected = interval_ends(intervals.level, goal.quantiles)
     if not is_able or intervals.ends != expected or (expected is None and goal.quantiles):
@@ -243,11 +193,9 @@ def _check_calibration(calibration: Calibration, method: Any, goal: Goal) -> Non
 
 
 def _check_map(calibration: Calibration, method: Any) -> None:
-    _check_numbers([calibration.slope, calibration.intercept], "the calibration")
     if max(abs(calibration.slope), abs(calibration.intercept)) > STEEPEST:
         raise ValueError(f"calibration: slope or intercept exceeds {STEEPEST:g}")
     x, y = calibration.x, calibration.y
-    _check_numbers([*x, *y], "the calibration")
     if len(x) != len(y) or (method == "isotonic" and not x):
         raise ValueError(f"calibration: {len(x)} inputs for {len(y)} outputs")
     if list(x) != sorted(x) or list(y) != sorted(y) or any(not 0 <= value <= 1 for value in y):
@@ -273,28 +221,10 @@ def check_agreement(goal: Goal, features: Sequence[Feature], estimator: FittedMo
 
 def read_names(values: Any, what: str) -> tuple[str, ...]:
     """Return the names in a JSON list; `what` names the list in errors."""
-    return tuple(_check_list(values, what, str))
-
-
-def _check_list(values: Any, what: str, kind: Any) -> list[Any]:
-    if not isinstance(values, list) or not all(isinstance(value, kind) for value in values):
-        expected = "text" if kind is str else "objects" if kind is dict else "scalars"
-        raise ValueError(f"{what}: expected a list of {expected}")
-    return values
+    check_shape(values, [str], what)
+    return tuple(values)
 
 
 def _check_distinct(values: Sequence[str], of: str, what: str) -> None:
     if len(set(values)) < len(values):
         raise ValueError(f"{of} has a duplicate {what}")
-
-
-def _check_numbers(values: Sequence[Any], what: str) -> None:
-    if any(type(value) not in (int, float) or not _is_finite(value) for value in values):
-        raise ValueError(f"{what}: expected finite numbers")
-
-
-def _is_finite(value: float) -> bool:
-    try:
-        return math.isfinite(value)
-    except OverflowError:  # JSON integers are unbounded
-        return False

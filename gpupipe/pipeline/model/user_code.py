@@ -31,7 +31,7 @@ def read_kernels(reader: ArtifactReader, allow_code: bool) -> tuple[UserKernel, 
     Raise ArtifactError if there are any and `allow_code` is false, or a source is not a valid kernel or does not match
     the manifest.
     """
-    entries = reader.manifest.get("kernels", [])
+    entries = reader.manifest["kernels"]
     if entries and not allow_code:
         files = ", ".join(f"{entry['file']} (sha256 {entry['sha256']})" for entry in entries)
         raise ArtifactError(

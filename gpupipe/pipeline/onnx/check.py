@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from gpupipe.errors import ConfigError, GpupipeError
+from gpupipe.errors import ArtifactError, ConfigError
 from gpupipe.pipeline.parity.check import TOLERANCE as PARITY
 from gpupipe.pipeline.parity.check import compare_columns
 
@@ -99,13 +99,13 @@ def compare(
     ------
     ConfigError
         If last digits of features move too many rows over splits.
-    GpupipeError
+    ArtifactError
         If another prediction differs by more than `TOLERANCE`, or a feature by more than in a copy of the model.
     """
     columns = compare_columns(features, expected.features, expected.of_the_run, expected.kinds, PARITY)
     if wrong := next((column for column in columns if column.outside), None):
         what = f"{runtime} computes {wrong.here!r} for the feature {wrong.name}; the model computes {wrong.recorded!r}"
-        raise GpupipeError(what, where=where, fix=FIX)
+        raise ArtifactError(what, where=where, fix=FIX)
     rows = expected.predicted
     own = {name: np.asarray(values)[rows] for name, values in found.items()}
     same = (features[rows] == expected.features[rows]) | np.isnan(expected.features[rows])
@@ -119,7 +119,7 @@ def compare(
             f"{runtime} computes other predictions than the model in {int((error > TOLERANCE).sum())} of {len(error)}"
         )
         what += f" recorded rows: the largest difference is {error.max():.2g}, the limit {TOLERANCE:g}"
-        raise GpupipeError(what, where=where, fix=FIX)
+        raise ArtifactError(what, where=where, fix=FIX)
     if moved > SHARE_OF_ROWS * len(rows):
         differs = ~same[~is_equal][error[~is_equal] > TOLERANCE].all(axis=0)
         named = [f"{kind.name} ({kind.op})" for kind, is_one in zip(expected.kinds, differs, strict=True) if is_one]
@@ -131,7 +131,7 @@ def compare(
         )
     for name, labels in expected.labels(own).items():
         if not np.array_equal(own[name], labels):
-            raise GpupipeError(f"{runtime} computes other labels than its probabilities", where=where, fix=FIX)
+            raise ArtifactError(f"{runtime} computes other labels than its probabilities", where=where, fix=FIX)
     return RuntimeComparison(runtime, len(error), largest, moved)
 
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from gpupipe.artifact import ArtifactReader
-from gpupipe.artifact.untrusted.failures import refuse_failures
+from gpupipe.artifact.untrusted.failures import VERIFY, refuse_failures
 from gpupipe.errors import ArtifactError, ConfigError, LimitError
 from gpupipe.io.output_conflicts import require_no_conflict
 from gpupipe.io.source_reader import plain_arrow
@@ -87,9 +87,8 @@ def write_onnx(model: Model, path: Path) -> OnnxExport:
     LimitError
         If the file would be too large for the format.
     ArtifactError
-        If the model has no recorded rows to compare.
-    GpupipeError
-        If a runtime computes other predictions than the model.
+        If the model has no recorded rows to compare, its numbers cannot be written, or a runtime computes other
+        predictions than the model.
     """
     where = str(model.folder)
     if missing := [name for name in NEEDED if find_spec(name) is None]:
@@ -100,13 +99,14 @@ def write_onnx(model: Model, path: Path) -> OnnxExport:
     reader = ArtifactReader(model.folder)
     networks = _read_networks(model, reader)
     require_expressible(model.goal, model.features, model.estimator, networks, where)
-    graph = OnnxGraph()
-    inputs, matrix, exact = _write_features(graph, model)
-    nodes = EstimatorNodes(graph, matrix, [feature.n_codes for feature in model.features.features], networks, exact)
-    outputs = write_outputs(graph, nodes.write(model.estimator), model.goal, model.decision)
-    omitted = tuple(_omitted(model))
-    file = _file(graph, model, inputs, outputs, omitted)
-    comparisons = _compared(file, matrix, model, reader, inputs, outputs)
+    omitted, n_codes = tuple(_omitted(model)), [feature.n_codes for feature in model.features.features]
+    with refuse_failures("the model cannot be written as ONNX", where, VERIFY):
+        graph = OnnxGraph()
+        inputs, matrix, exact = _write_features(graph, model)
+        nodes = EstimatorNodes(graph, matrix, n_codes, networks, exact)
+        outputs = write_outputs(graph, nodes.write(model.estimator), model.goal, model.decision)
+        file = _file(graph, model, inputs, outputs, omitted)
+        comparisons = _compared(file, matrix, model, reader, inputs, outputs)
     with replace_file(path) as output:
         output.write(file.SerializeToString())
     return OnnxExport(path, tuple(inputs), tuple(outputs), comparisons, omitted)

@@ -18,6 +18,7 @@ from gpupipe.typing import Array
 ROWS = "parity_rows.json"
 NUMBER = pa.float64()
 TYPES = {str(kind): kind for kind in (NUMBER, pa.string(), pa.bool_(), pa.timestamp("us"))}
+SHAPE = {"cases": [str], "inputs": [{"name": str, "type": {*TYPES}, "values?": [(str, int, bool, None)]}]}
 
 
 def write_record(writer: ArtifactWriter, recorded: ParityRecord) -> None:
@@ -48,7 +49,7 @@ def read_record(reader: ArtifactReader, metrics: tuple[str, ...]) -> ParityRecor
     if is_format_1(reader):
         cases, inputs, arrays = read_parity_rows(reader)
     else:
-        rows, arrays = reader.json(ROWS), read_parity_arrays(reader)
+        rows, arrays = reader.json(ROWS, SHAPE), read_parity_arrays(reader)
         cases = rows["cases"]
         if len(cases) != len(arrays["row"]):
             raise ValueError(f"expected {len(arrays['row'])} cases; found {len(cases)}")

@@ -25,7 +25,6 @@ from gpupipe.models.fitted.prediction import column_bounds
 from gpupipe.pipeline.decision import Decision
 from gpupipe.pipeline.goal import Goal
 from gpupipe.pipeline.libraries import libraries
-from gpupipe.pipeline.model.part_checks import read_names
 from gpupipe.pipeline.parity.check import TOLERANCE, compare_columns, compare_predictions
 from gpupipe.pipeline.parity.files import ROWS, read_record, write_record
 from gpupipe.pipeline.parity.record import ParityRecord, predict_arrays, record
@@ -39,6 +38,8 @@ if TYPE_CHECKING:
     from gpupipe.pipeline.model.model import Model
 
 NAME = "parity.json"
+_TOLERANCE = {kind: dict.fromkeys(limits, float) | {...: float} for kind, limits in TOLERANCE.items()}
+PARITY = {"metrics": [str], "tolerance": {**_TOLERANCE, ...: {...: float}}, "not_covered": [str], ...: object}
 RUN_AGAIN = "run its configuration again with this version of gpupipe"
 
 
@@ -101,11 +102,11 @@ def verify_model(model: Model) -> Verification:
     if NAME not in reader.names():
         what = "the model has no recorded rows to verify; its files are intact"
         raise ArtifactError(what, where=where, fix=RUN_AGAIN)
-    document = reader.json(NAME)
+    document = reader.json(NAME, PARITY)
     with refuse_failures(f"cannot read {NAME} and {ROWS}", where, RUN_AGAIN):
-        recorded = read_record(reader, read_names(document["metrics"], "the metrics"))
+        recorded = read_record(reader, tuple(document["metrics"]))
         values, not_covered = document["tolerance"], tuple(document["not_covered"])
-        tolerance = {kind: {name: float(values[kind][name]) for name in limits} for kind, limits in TOLERANCE.items()}
+        tolerance = {kind: {name: values[kind][name] for name in limits} for kind, limits in TOLERANCE.items()}
         if not all(0 <= share <= 1 for limits in tolerance.values() for share in limits.values()):
             raise ValueError("expected tolerances in [0, 1]")
         n_recorded, n_features = recorded.X.shape[1], len(model.features.features)

@@ -8,15 +8,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from gpupipe.artifact import ArtifactReader
-from gpupipe.artifact.untrusted.failures import refuse_failures
 from gpupipe.errors import ConfigError
-from gpupipe.models.files.load import load_fitted
-from gpupipe.pipeline.model.feature_files import read_features
 from gpupipe.pipeline.model.folder import model_folder
-from gpupipe.pipeline.model.part_checks import check_agreement, read_decision, read_goal
-from gpupipe.pipeline.model.user_code import read_kernels
+from gpupipe.pipeline.model.parts import read_parts
 from gpupipe.pipeline.scorer.scorer import Scorer
-from gpupipe.rules.model_rules import ServedRules
 
 if TYPE_CHECKING:
     from gpupipe.pipeline.explain.compute import ModelExplainer
@@ -70,14 +65,7 @@ def load_scorer(path: str | Path, *, allow_code: bool = False, engine: HostEngin
 
 def open_scorer(reader: ArtifactReader, allow_code: bool, engine: HostEngine) -> Scorer:
     """Return the scorer of a checked model directory; see `load_scorer`."""
-    manifest = reader.manifest
-    with refuse_failures("cannot read the model", str(reader.folder), "export it again"):
-        features = read_features(reader, read_kernels(reader, allow_code))
-        goal = read_goal(manifest)
-        decision = read_decision(manifest["decision"], goal)
-        rules = tuple(map(ServedRules.from_json, manifest.get("data", ())))
-        estimator = load_fitted(reader, manifest["estimator"])
-        check_agreement(goal, features.features, estimator)
+    parts = read_parts(reader, allow_code)
 
     def open_whole() -> Model:
         from gpupipe.pipeline.model.model import load_model
@@ -87,13 +75,11 @@ def open_scorer(reader: ArtifactReader, allow_code: bool, engine: HostEngine) ->
     def open_explainer() -> ModelExplainer:  # reads the files again, so that other scorers keep nothing for it
         from gpupipe.pipeline.explain.compute import ModelExplainer
 
-        with refuse_failures("cannot read the model", str(reader.folder), "export it again"):
-            features = read_features(reader, read_kernels(reader, allow_code))
-            estimator = load_fitted(reader, manifest["estimator"])
-        return ModelExplainer.read(reader, goal, features, estimator)
+        again = read_parts(reader, allow_code)
+        return ModelExplainer.read(reader, again.goal, again.features, again.estimator)
 
     return Scorer.of(
-        goal, features, estimator, decision, rules, engine=engine, manifest=manifest, open_model=cache(open_whole),
+        **vars(parts), engine=engine, manifest=reader.manifest, open_model=cache(open_whole),
         open_explainer=open_explainer,
     )  # fmt: skip
 

@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from gpupipe.artifact.untrusted.shapes import check_shape
 from gpupipe.errors import GpupipeError
 from gpupipe.features.history.derivation import Derivation, DerivedTable
 from gpupipe.io.settings import TableSource
@@ -15,6 +16,7 @@ from gpupipe.pipeline.model.events import ServedEvents
 from gpupipe.pipeline.model.input_source import check_reading, main_source
 from gpupipe.pipeline.model.interface import LoadedModel
 from gpupipe.pipeline.model.part_checks import read_decision, read_goal, read_importances, read_names, read_schema
+from gpupipe.pipeline.model.part_shapes import COLUMN, MANIFEST
 from gpupipe.rules.model_rules import ServedRules
 from gpupipe.table.schema import Schema
 
@@ -85,17 +87,11 @@ def read_description(document: Mapping[str, Any]) -> dict[str, Any]:
 
 def _read_description(document: Mapping[str, Any]) -> dict[str, Any]:
     manifest, name = document["manifest"], document["name"]
-    if not isinstance(manifest, dict) or set(manifest) - {*KEPT} or not isinstance(name, str | None):
-        raise ValueError("malformed manifest or name")
-    for key in ("name", "created", "gpupipe", "manifest_sha256"):
-        if not isinstance(manifest.get(key, ""), str):
-            raise ValueError(f"{key}: expected text; found {manifest[key]!r:.40}")
-    metrics = manifest.get("metrics", {})
-    if not isinstance(metrics, dict) or any(type(value) not in (int, float, type(None)) for value in metrics.values()):
-        raise ValueError("metrics: expected names and numbers")
+    check_shape(name, (str, None), "name")
+    check_shape(manifest, {key: shape for key, shape in MANIFEST.items() if str(key).removesuffix("?") in KEPT})
     goal = read_goal(manifest)
     read_importances(manifest.get("importances"))
-    rules = tuple(map(ServedRules.from_json, manifest.get("data", [])))
+    rules = tuple(map(ServedRules.from_json, manifest["data"]))
     inputs, names = read_names(document["inputs"], "the inputs"), read_names(document["names"], "the names")
     features = DescribedFeatures(inputs, names, _schema(document), _derivation(document["tables"]))
     events = ServedEvents.from_json(manifest["reading"]["events"], features.derivation)
@@ -136,4 +132,5 @@ def _derivation(tables: Any) -> Derivation | None:
 
 
 def _schema(document: Mapping[str, Any]) -> Schema:
+    check_shape(document["schema"], [COLUMN], "schema")
     return read_schema(document["schema"], {name: [] for name in read_names(document["coded"], "the coded columns")})

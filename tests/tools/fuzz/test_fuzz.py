@@ -28,6 +28,8 @@ CASES = {
     "npz": 20,
     "txt": 20,
     "parts": 50,
+    "ensemble": 20,
+    "entries": 60,
     "run": 8,
     "cache": 8,
 }

@@ -7,6 +7,7 @@ import json
 from collections.abc import Sequence
 from contextlib import suppress
 from importlib.util import find_spec
+from itertools import chain
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -17,7 +18,9 @@ from gpupipe.cli import main
 from gpupipe.models.files.skops_types import ALLOWED
 from tools.fuzz.damage.models import OWN, vouched_for
 from tools.fuzz.kinds import FuzzCommand, InputKind, SoundBase
+from tools.fuzz.structure.entries import replace_entry
 from tools.fuzz.structure.formats import FORMATS, Format, with_small_ids
+from tools.fuzz.structure.model_roads import ROADS
 from tools.fuzz.structure.onnx_wire import read_onnx, write_onnx
 from tools.fuzz.structure.tree_edits import Parts, Slot, Special, edited, parts_of, slots
 from tools.fuzz.structure.zoo import N_SCORED, Zoo
@@ -41,8 +44,9 @@ LIBRARIES = {
     "safetensors": ("torch", "safetensors"),
     "onnx": ("torch", "safetensors", "onnx", "onnxscript", "onnxruntime"),
 }
-STRUCTURES = (*ESTIMATORS, "ensemble", "parts")
-"""Names of the kinds: estimators by format, descriptions of several models, and the other parts of a model."""
+STRUCTURES = (*ESTIMATORS, "ensemble", "parts", "entries")
+"""Names of the kinds: estimators by format, descriptions of several models, the other parts of a model, and each entry
+of its JSON parts replaced by a value of another type."""
 
 
 def has_libraries(name: str) -> bool:
@@ -52,7 +56,7 @@ def has_libraries(name: str) -> bool:
 
 def structure_kind(name: str, zoo: Zoo) -> InputKind:
     """Return a kind."""
-    other = {"parts": _parts_kind, "ensemble": _ensemble_kind}.get(name)
+    other = {"parts": _parts_kind, "ensemble": _ensemble_kind, "entries": _entries_kind}.get(name)
     return _estimator_kind(name, zoo) if other is None else other(zoo)
 
 
@@ -105,6 +109,21 @@ def _parts_kind(zoo: Zoo) -> InputKind:
             uses = (score, verify) if "model/parity.json" in files else (score,)
             bases.append(SoundBase(f"{label} {part}", {**files, "t.parquet": zoo.scored}, part, uses, vouched_for))
     return InputKind(bases, StructureDamage(PARTS, parts_of(trees)))
+
+
+def _entries_kind(zoo: Zoo) -> InputKind:
+    """Return the kind of models with replaced entries: runs, ensembles, and trees of LightGBM and CatBoost."""
+    score = FuzzCommand(SCORE, READ_OR_REFUSED, "out.csv", _check, prepare=_filled)
+    uses = (score, FuzzCommand((ROADS, "model", "t.parquet"), frozenset({0, 2, 3, 5}), prepare=_filled))
+    trees = [name for name in ("txt", "npz") if has_libraries(name)]
+    models = chain(zoo.runs(), zoo.ensembles(), *map(zoo.estimators, trees))
+    bases = [
+        SoundBase(f"{label} {part}", {**files, "t.parquet": zoo.scored}, part, uses, vouched_for)
+        for label, files in models
+        for part in files
+        if part.endswith(".json")
+    ]
+    return InputKind(bases, replace_entry)
 
 
 def _format_of(content: bytes) -> Format:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, fields
+from dataclasses import asdict
 from pathlib import Path
-from typing import get_args
+from typing import Any, get_args
 
 from gpupipe.artifact.untrusted.json_documents import parse_json
+from gpupipe.artifact.untrusted.shapes import check_shape
 from gpupipe.errors import ArtifactError
 from gpupipe.models.files.description import Description
 from gpupipe.models.neural.architecture import Architecture, Kind
@@ -20,13 +21,16 @@ FORMAT_VERSION = 1
 MAX_BYTES = 32 * MIB
 
 # Largest sensible values; their products stay below 2⁶³, so that PyTorch can compute tensor sizes.
+RATES = ("dropout", "hidden_dropout", "attention_dropout")
+MAX_IDS = 1 << 24  # float32 represents every integer below it exactly
 LIMITS = {
     "n_numbers": (0, 1 << 20), "n_outputs": (1, 1 << 20), "n_bins": (0, 1 << 12), "embedding_size": (1, 1 << 14),
     "depth": (1, 256), "width": (0, 1 << 16), "hidden": (0, 1 << 16), "heads": (1, 1 << 10),
 }  # fmt: skip
-MAX_IDS = 1 << 24  # float32 represents every integer below it exactly
+NETWORK: dict[Any, Any] = {name: range(least, most + 1) for name, (least, most) in LIMITS.items()}
+NETWORK |= {"kind": {*get_args(Kind)}, "cardinalities": [range(1, MAX_IDS + 1)], **dict.fromkeys(RATES, float)}
+SHAPE = {"format": {FORMAT}, "format_version": range(1, FORMAT_VERSION + 1), "task": str, "network": NETWORK}
 MAX_COLUMNS = 1 << 20
-RATES = ("dropout", "hidden_dropout", "attention_dropout")
 NEEDED = {"mlp": ("width",), "resnet": ("width", "hidden"), "ft_transformer": ("hidden",)}  # must not be 0
 
 
@@ -45,13 +49,10 @@ def read_architecture(data: bytes, where: str, expected: Description) -> Archite
         if len(data) > MAX_BYTES:
             raise ValueError(f"it is larger than {MAX_BYTES // MIB} MiB")
         values = parse_json(data)
-        if not isinstance(values, dict) or values.get("format") != FORMAT:
-            raise ValueError(f"its format is not {FORMAT!r}")
-        if values.get("format_version") != FORMAT_VERSION:
-            raise ValueError(f"expected version {FORMAT_VERSION}; got {values.get('format_version')!r}")
-        architecture = _checked(values.get("network"))
-        if values.get("task") != expected.task or expected.task not in {*SUPERVISED, "multioutput"}:
-            raise ValueError(f"expected the task {expected.task!r}; got {values.get('task')!r}")
+        check_shape(values, SHAPE)
+        architecture = _checked(values["network"])
+        if values["task"] != expected.task or expected.task not in {*SUPERVISED, "multioutput"}:
+            raise ValueError(f"expected the task {expected.task!r}; got {values['task']!r:.40}")
         expected.check_columns(architecture.n_tokens)
         expected.check_outputs(architecture.n_outputs)
     except ValueError as error:
@@ -61,21 +62,14 @@ def read_architecture(data: bytes, where: str, expected: Description) -> Archite
     return architecture
 
 
-def _checked(values: object) -> Architecture:
-    names = {field.name for field in fields(Architecture)}
-    if not isinstance(values, dict) or set(values) != names:
-        raise ValueError(f"expected the fields {', '.join(sorted(names))}")
+def _checked(values: dict[str, Any]) -> Architecture:
     kind, cardinalities = values["kind"], values["cardinalities"]
-    if kind not in get_args(Kind):
-        raise ValueError(f"unknown kind {kind!r}")
-    for name, (least, most) in LIMITS.items():
-        _check_integer(name, values[name], 1 if name in NEEDED[kind] else least, most)
-    if not isinstance(cardinalities, list) or len(cardinalities) > MAX_COLUMNS:
-        raise ValueError(f"expected a list of at most {MAX_COLUMNS:,} cardinalities")
-    for n_ids in cardinalities:
-        _check_integer("cardinality", n_ids, 1, MAX_IDS)
+    if absent := [name for name in NEEDED[kind] if not values[name]]:
+        raise ValueError(f"network.{absent[0]}: expected a positive integer; found 0")
+    if len(cardinalities) > MAX_COLUMNS:
+        raise ValueError(f"expected at most {MAX_COLUMNS:,} cardinalities; found {len(cardinalities):,}")
     for name in RATES:
-        if type(values[name]) not in (int, float) or not 0 <= values[name] < 1:
+        if not 0 <= values[name] < 1:
             raise ValueError(f"expected {name} in [0, 1); got {values[name]!r}")
     architecture = Architecture(**{**values, "cardinalities": tuple(cardinalities)})
     if not architecture.n_tokens or (architecture.n_numbers and not architecture.n_bins):
@@ -85,8 +79,3 @@ def _checked(values: object) -> Architecture:
             f"embedding_size {architecture.embedding_size} is not a multiple of heads {architecture.heads}"
         )
     return architecture
-
-
-def _check_integer(name: str, value: object, least: int, most: int) -> None:
-    if type(value) is not int or not least <= value <= most:
-        raise ValueError(f"expected an integer {name} from {least} to {most}; got {value!r}")

@@ -1,0 +1,85 @@
+"""Shapes of manifest.json and the JSON parts of a model directory; see `gpupipe.artifact.untrusted.shapes`.
+
+Entries that earlier versions did not write are optional. Later versions may add entries to the manifest.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, get_args
+
+from gpupipe.artifact import manifest
+from gpupipe.artifact.untrusted.shapes import Shape
+from gpupipe.models.files.description import ESTIMATOR
+from gpupipe.table.schema import KINDS
+from gpupipe.tasks import Task
+
+MOST_BUCKETS = 1 << 24  # float32 holds every integer below it
+COUNT, N_CODES, NUMBER_OR_NULL, TEXT_OR_NULL = range(2**63), range(MOST_BUCKETS + 1), (float, None), (str, None)
+
+COLUMN = {"name": str, "kind": {*KINDS}, "dtype": str, "storage?": str, "n_buckets?": N_CODES}
+COLUMN |= dict.fromkeys(("nullable?", "derived?", "has_scale?", "has_normal_form?"), bool)
+COLUMN |= dict.fromkeys(("time_format?", "hash_of?"), TEXT_OR_NULL)
+LEVELS = {...: [str]}
+DERIVED_LEVELS = {...: LEVELS}
+FEATURES = [{"name": str, "inputs": [str], "op": str, "n_codes": N_CODES}]
+STATES = [{...: object}]
+_RANGE = {"nulls": COUNT, "low": NUMBER_OR_NULL, "high": NUMBER_OR_NULL, "singletons": (COUNT, None)}
+TRAINING = {"rows": COUNT, "columns": {...: _RANGE}}
+_TABLE = {"schema": [COLUMN], "inputs": [str], "left": [str], "right": [str]}
+DERIVATION = {
+    "ops": [{...: object}],
+    "schema": [COLUMN],
+    "inputs": [str],
+    "tables": {...: _TABLE},
+    "made": {...: [str]},
+}
+
+_GOAL = {"task": {*get_args(Task)}, "target": TEXT_OR_NULL, "labels": [(str, int, float, bool)]}
+_GOAL |= {"label_type?": str, "quantiles?": [float]}
+GOAL: dict[Any, Shape] = {**_GOAL, "targets?": [_GOAL]}
+_INTERVALS = {"level": float, "score": float, "ends?": ([int], None)}
+_IMPORTANCE = {"column": str, "importance": NUMBER_OR_NULL, "std": NUMBER_OR_NULL}
+IMPORTANCES = (None, {"metric": str, "columns": [_IMPORTANCE]})
+_EVENTS = {"tables": {...: {...: object}}, "entities": (None, {...: object})}
+READING = {"csv": {...: object}, "events": _EVENTS, "strip?": bool, "isolate?": bool}
+READING |= {key: [str] for key in ("keys?", "texts?", "id?")}
+RULES = [{"column": str, "kind": {*KINDS}, "format": TEXT_OR_NULL, "rules": {...: object}}]
+_KERNEL = {**dict.fromkeys(("name", "file", "out", "nulls", "sha256"), str), "inputs": [str]}
+
+
+def _calibration(values: Any) -> Shape:
+    """Return the shape of a calibration, which depends on its method."""
+    if type(values) is dict and "classes" in values:
+        return {"method": {"isotonic"}, "classes": [_map]}
+    return (None, _map(values))
+
+
+def _map(values: Any) -> Shape:
+    method = values.get("method") if type(values) is dict else None
+    if method == "isotonic":
+        return {"method": str, "x": [float], "y": [float]}
+    slope = {"method": {"isotonic", "sigmoid", "temperature"}, "slope": float}
+    return slope if method == "temperature" else {**slope, "intercept": float}
+
+
+_DECISION = {"threshold": float, "calibration": _calibration, "intervals?": (None, _INTERVALS)}
+
+
+def decision_shape(values: Any) -> Shape:
+    """Return the shape of a decision, which depends on whether there are several targets."""
+    return {"targets": [_DECISION]} if type(values) is dict and "targets" in values else _DECISION
+
+
+MANIFEST = (
+    GOAL | dict.fromkeys(("name", "created", "gpupipe"), str) | {"libraries": {...: str}, "plugins?": [{...: str}]}
+)
+MANIFEST |= {"model": {"name": str, "params": {...: object}, ...: object}, "estimator": ESTIMATOR}
+MANIFEST |= {"decision": decision_shape, "reading": READING, "inputs": [str], "lineage": {...: [str]}, "data": RULES}
+MANIFEST |= {"metrics": {...: NUMBER_OR_NULL}, "kernels": [_KERNEL], "importances?": IMPORTANCES, ...: object}
+
+
+def check_manifest(values: Mapping[str, Any], folder: Path) -> None:
+    """Raise ArtifactError unless each entry of a model's manifest has its shape; the message names the entry."""
+    manifest.check_part(values, MANIFEST, folder / manifest.NAME)
