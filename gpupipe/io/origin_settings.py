@@ -29,7 +29,6 @@ DATABASES = ("postgresql", "sqlite", "duckdb")
 DATABASE_FILE = re.compile(r"(?:sqlite|duckdb):///(.+)", re.DOTALL)
 SECRET = re.compile(r"password|secret|token|credential|access-key|account-key|sas", re.IGNORECASE)
 
-CODE = re.compile(r"^py-|[-.]impl$", re.IGNORECASE)  # properties of PyIceberg that import a class
 
 
 class SqlOptions(Settings):
@@ -153,16 +152,11 @@ class TableOrigin(Settings):
 
     @field_validator("catalog")
     @classmethod
-    def _holds_no_secrets_and_no_code(cls, catalog: str | dict[str, str] | None) -> str | dict[str, str] | None:
+    def _holds_no_secrets(cls, catalog: str | dict[str, str] | None) -> str | dict[str, str] | None:
         if found := [key for key in catalog or () if isinstance(catalog, dict) and SECRET.search(key)]:
             raise ValueError(
                 f"{found[0]}: secrets cannot be stored here; set them in the configuration of PyIceberg or in "
                 "PYICEBERG_CATALOG__NAME__PROPERTY, and give the name of the catalog"
-            )
-        if found := [key for key in catalog or () if isinstance(catalog, dict) and CODE.search(key)]:
-            raise ValueError(
-                f"{found[0]}: code cannot be named here; set it in the configuration of PyIceberg, and give the name "
-                "of the catalog"
             )
         return catalog
 

@@ -12,7 +12,7 @@ import pytest
 from pydantic import ValidationError
 
 from gpupipe.io.csv_settings import CsvSettings
-from gpupipe.io.settings import JoinedTable, Source, TableSource
+from gpupipe.io.settings import JoinedTable, Source
 
 
 def test_a_source_is_parsed_from_yaml() -> None:
@@ -122,10 +122,3 @@ def test_csv_settings_have_the_documented_defaults() -> None:
         "null_values": (), "encoding": "utf8", "strip": True, "bad_rows": "error",
         "decimal": ".", "thousands": None, "quote": '"',
     }  # fmt: skip
-
-
-@pytest.mark.parametrize("key", ["py-catalog-impl", "py-io-impl", "PY-IO-IMPL", "s3.retry-strategy-impl", "s3.token"])
-def test_a_catalog_names_no_code_and_no_secrets(key: str) -> None:
-    with pytest.raises(ValidationError, match=f"{key}: .* cannot be"):
-        TableSource(iceberg="shop.orders", catalog={"type": "sql", key: "os.Popen"})
-    assert TableSource(iceberg="shop.orders", catalog={"type": "sql", "uri": "sqlite:///c.db"}).catalog
