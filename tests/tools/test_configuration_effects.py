@@ -21,7 +21,7 @@ WITHOUT_ACCESS = {
     "source", "output", "name", "names", "format", "generate", "csv", "isolate", "entities", "encoding", "strip",
     "experiment", "version", "interaction_cst", "interaction_constraints", "fail_on",
 }  # fmt: skip
-"""Fields whose descriptions mention a file, and that lead to none by themselves."""
+"""Fields whose descriptions mention a file, and that open none by themselves."""
 
 
 def observed(*commands: str) -> dict[str, dict[str, str]]:
