@@ -104,6 +104,9 @@ def translate(error: BaseException) -> GpupipeError | None:
     if isinstance(error, RuntimeError) and "determine home directory" in str(error):
         fix = "set HOME, or set GPUPIPE_CACHE and NUMBA_CACHE_DIR and write absolute paths instead of ~"
         return ConfigError("this user has no home directory", fix=fix)
+    # A message of zipfile, which model files and archives of arrays are written with.
+    if isinstance(error, ValueError) and "ZIP does not support timestamps" in str(error):
+        return ConfigError("the clock of this machine is before 1980", fix="set the clock, then run the command again")
     if not isinstance(error, OSError):
         return None
     if error.errno in UNUSABLE:

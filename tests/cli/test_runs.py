@@ -8,7 +8,7 @@ import shutil
 import subprocess
 import webbrowser
 from collections.abc import Callable
-from datetime import datetime
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +18,7 @@ import pytest
 
 import gpupipe as gp
 from gpupipe.pipeline.atomic.directory import AtomicDirectory
+from gpupipe.pipeline.comparison.run_list import _row as unfinished_row
 
 Gpupipe = Callable[..., subprocess.CompletedProcess[str]]
 
@@ -98,6 +99,12 @@ def test_unfinished_and_unreadable_runs_are_listed_with_the_reason(
     warnings = [line for line in shown.stdout.splitlines() if line.startswith("warning: ")]
     for words in ("metrics.json", "malformed records", "config.yaml is missing", "1 checkpoint; continue with"):
         assert len([line for line in warnings if words in line]) == 1, words
+
+
+@pytest.mark.parametrize("seconds", [253_402_300_800.0, 1e12, -1e12])
+def test_a_time_of_a_file_beyond_the_calendar_is_unknown(seconds: float) -> None:
+    assert unfinished_row(Path("current"), "killed", seconds)["started"] is None
+    assert unfinished_row(Path("current"), "killed", 0.0)["started"] == datetime(1970, 1, 1, tzinfo=UTC)
 
 
 @pytest.mark.parametrize(

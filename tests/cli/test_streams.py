@@ -100,6 +100,7 @@ def test_a_lack_of_address_space_is_reported(tmp_path: Path) -> None:
         (MemoryError(), 3, "out of memory"),
         (OSError(errno.EIO, "Input/output error", "/mnt/x"), 5, "network share failed"),
         (RuntimeError("Could not determine home directory."), 2, "set HOME"),
+        (ValueError("ZIP does not support timestamps before 1980"), 2, "set the clock"),
         (ModuleNotFoundError("No module named 'pyarrow'", name="pyarrow"), 2, "needs the library pyarrow"),
         (ModuleNotFoundError("No module named 'x'", name="uvicorn.config"), 2, "pip install 'gpupipe[serve]'"),
         (ModuleNotFoundError("No module named 'gpupipe.x'", name="gpupipe.x"), 1, "a bug in gpupipe"),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import os
+from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -77,7 +78,7 @@ def list_runs(folder: str | os.PathLike[str] = "runs", sort_by: str | None = Non
     frame = pd.DataFrame([[*map(row.get, COLUMNS), *map(row["metrics"].get, names)] for row in rows],
                          columns=[*COLUMNS, *names])  # fmt: skip
     frame = frame.astype({name: "float64" for name in ("value", "seconds", *names)})
-    frame["started"] = pd.to_datetime(frame["started"], utc=True)
+    frame["started"] = pd.to_datetime(frame["started"], utc=True, errors="coerce")
     frame = frame.sort_values(["started", "run"], ascending=[False, True], na_position="last", ignore_index=True)
     if sort_by is None:
         return frame
@@ -122,7 +123,10 @@ def _unfinished(folder: Path, name: str) -> list[dict[str, Any]]:
 
 
 def _row(folder: Path, status: str, started: float | None = None, note: str = "") -> dict[str, Any]:
-    time = None if started is None else datetime.fromtimestamp(started, UTC)
+    time = None
+    if started is not None:
+        with suppress(OverflowError, ValueError):  # a file system may return a time in the year 10000
+            time = datetime.fromtimestamp(started, UTC)
     return {"run": str(folder), "status": status, "started": time, "value": math.nan, "note": note, "metrics": {}}
 
 
