@@ -36,7 +36,7 @@ DERIVATION = {
     "made": {...: [str]},
 }
 
-_GOAL = {"task": {*get_args(Task)}, "target": TEXT_OR_NULL, "labels": [(str, int, float, bool)]}
+_GOAL: dict[Any, Shape] = {"task": {*get_args(Task)}, "target": TEXT_OR_NULL, "labels": [(str, int, float, bool)]}
 _GOAL |= {"label_type?": str, "quantiles?": [float]}
 GOAL: dict[Any, Shape] = {**_GOAL, "targets?": [_GOAL]}
 _INTERVALS = {"level": float, "score": float, "ends?": ([int], None)}
@@ -59,7 +59,7 @@ def _calibration(values: Any) -> Shape:
 
 _MAPS: dict[str, Shape] = {"isotonic": {"x": [float], "y": [float]}, "temperature": {"slope": float}}
 _MAPS["sigmoid"] = {"slope": float, "intercept": float}
-_DECISION = {"threshold": float, "intervals?": (None, _INTERVALS)}
+_DECISION: dict[str, Shape] = {"threshold": float, "intervals?": (None, _INTERVALS)}
 _DECISION["calibration"] = lambda values: None if values is None else _calibration(values)
 
 
