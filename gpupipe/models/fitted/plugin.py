@@ -180,7 +180,7 @@ def _check_described(plugin: Any) -> dict[str, str]:
     for key, pattern in keys.items():
         if pattern.fullmatch(plugin[key]) is None:
             raise ValueError(f"invalid {key} of a plug-in: {plugin[key]!r:.40}")
-    return plugin
+    return dict(plugin)
 
 
 def _require(plugin: Mapping[str, str], where: str) -> InstalledPlugin:
