@@ -69,12 +69,7 @@ def load(folder: Path) -> tuple[dict[str, Any], bytes]:
         raise refuse(path, f"cannot be read: {error.strerror or error}") from error
     if len(raw) > MAX_BYTES:
         raise refuse(path, f"exceeds {MAX_BYTES // MIB} MiB")
-    try:
-        values = parse_json(raw)
-    except ValueError as error:
-        raise refuse(path, f"is not valid JSON: {error}") from None
-    if not isinstance(values, dict):
-        raise refuse(path, "is not a JSON object")
+    values = parse_part(raw, {...: object}, path)
     _check_version(path, values)
     if not _is_rendered(values, raw):
         raise refuse(path, "was altered or corrupted: its own sha256 does not match")
@@ -89,6 +84,16 @@ def load(folder: Path) -> tuple[dict[str, Any], bytes]:
 def refuse(path: Path, problem: str) -> ArtifactError:
     """Return the error for an invalid file of a model directory."""
     return ArtifactError(f"{path.name} {problem}", where=str(path), fix=_RE_EXPORT)
+
+
+def parse_part(raw: bytes, shape: Shape, path: Path) -> Any:
+    """Return the values of a JSON file; raise ArtifactError if it is not valid JSON, or they do not have the shape."""
+    try:
+        values = parse_json(raw)
+    except ValueError as error:
+        raise refuse(path, f"is not valid JSON: {error}") from None
+    check_part(values, shape, path)
+    return values
 
 
 def check_part(values: Any, shape: Shape, path: Path) -> None:

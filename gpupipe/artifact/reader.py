@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any
 
 from gpupipe.artifact import manifest
 from gpupipe.artifact.untrusted.archives import read_arrays
-from gpupipe.artifact.untrusted.json_documents import parse_json
 from gpupipe.artifact.untrusted.shapes import Shape
 from gpupipe.errors import ArtifactError
 
@@ -51,12 +50,7 @@ class ArtifactReader:
 
     def json(self, name: str, shape: Shape = object) -> Any:
         """Return the values of a JSON part, which have a shape of `gpupipe.artifact.untrusted.shapes`."""
-        try:
-            values = parse_json(self.read(name))
-        except ValueError as error:
-            raise manifest.refuse(self.folder / name, f"is not valid JSON: {error}") from error
-        manifest.check_part(values, shape, self.folder / name)
-        return values
+        return manifest.parse_part(self.read(name), shape, self.folder / name)
 
     def arrays(self, name: str) -> dict[str, np.ndarray[Any, Any]]:
         """Return the arrays of an npz part, without unpickling anything."""

@@ -72,10 +72,10 @@ def parse_reference(document: Any, arrays: Mapping[str, Array]) -> DriftReferenc
     columns, scores = (tuple(_read_columns(document[key], rest)) for key in ("columns", "scores"))
     rest.check_empty()
     metrics = {}
-    for name, (value, n_rows) in document["metrics"].items():
-        if type(n_rows) is not int or n_rows < 1:
-            raise ValueError(f"metric {name!r:.40}: expected a number of rows; found {n_rows!r:.40}")
-        metrics[name] = MetricReference(float(value), n_rows)
+    for name, pair in document["metrics"].items():
+        if len(pair) != 2 or type(pair[1]) is not int or pair[1] < 1:
+            raise ValueError(f"metrics.{name:.40}: expected a finite number and a number of rows; found {pair!r:.80}")
+        metrics[name] = MetricReference(float(pair[0]), pair[1])
     return DriftReference(columns, scores, metrics, document["time"])
 
 

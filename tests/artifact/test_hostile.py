@@ -27,6 +27,7 @@ from gpupipe.backends import choose
 from gpupipe.config import parse_config
 from gpupipe.errors import ArtifactError
 from gpupipe.models import MODELS, FitContext, fit
+from gpupipe.pipeline.explain.compute import ModelExplainer
 from gpupipe.pipeline.run import run_pipeline
 from tools.fuzz.structure.entries import replaced_entries
 
@@ -465,3 +466,49 @@ def rewrite(folder: Path, part: str, values: Any) -> None:
         return
     (folder / part).write_text(json.dumps(values))
     seal(folder)
+
+
+def test_scores_of_another_model_in_the_reference_are_refused(model: Path, tmp_path: Path) -> None:
+    folder = Path(shutil.copytree(model, tmp_path / "model"))
+    with_json("drift.json", lambda values: values["scores"][0].update(name="probability_maybe"))(folder)
+    seal(folder)
+    with pytest.raises(ArtifactError, match=r"drift\.json .* 'probability_maybe' is not an output of the model"):
+        gp.load_model(folder, "cpu").drift(ROW)
+
+
+HISTORY = Path(__file__).parents[1] / "pipeline" / "fixtures" / "format_1" / "model"
+DERIVED: dict[str, tuple[Change, str]] = {
+    "made": (
+        with_json("derivation.json", lambda values: values["made"].popitem()),
+        r"derivation\.json: made: expected",
+    ),
+    "op": (with_json("derivation.json", lambda values: values["ops"].append({"mine": {}})), "unknown op"),
+    "text": (
+        with_json("derivation.json", lambda values: values.update(ops="x")),
+        r"derivation\.json .* ops: expected a",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", DERIVED)
+def test_a_derivation_without_its_columns_is_refused(name: str, tmp_path: Path) -> None:
+    folder = Path(shutil.copytree(HISTORY, tmp_path / "model"))
+    change, message = DERIVED[name]
+    change(folder)
+    seal(folder)
+    with pytest.raises(ArtifactError, match=message):
+        gp.load_model(folder, "cpu")
+
+
+def test_a_failed_explanation_is_an_error_of_the_model(model: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    loaded = gp.load_model(model, "cpu")
+
+    def fail(explainer: ModelExplainer, *arguments: Any) -> Any:
+        raise ValueError("Input contains NaN")
+
+    monkeypatch.setattr(ModelExplainer, "_explain", fail)
+    for explain in (loaded.explain, loaded.scorer("numpy").explain):
+        rows = ROW if explain == loaded.explain else ROW.to_pylist()
+        with pytest.raises(ArtifactError, match="failed to explain valid rows: Input contains NaN") as caught:
+            explain(rows)
+        assert caught.value.where == str(model)

@@ -56,6 +56,7 @@ MESSAGES: list[tuple[Any, Any, str]] = [
     ({"a": 1}, {"a": {"x"}}, "a: expected x; found 1"),
     ({"a": 7000}, {"a": range(5001)}, "a: expected an integer in [0, 5,000]; found 7000"),
     ({}, {"a": [str]}, "a: expected a list; the entry is missing"),
+    ({}, {"a": lambda value: {"b": str}}, "a: expected an object; the entry is missing"),
     ({"b": 1}, {"a?": [str]}, "b: unknown entry; expected a"),
     ([[]], [{...: str}], "[0]: expected an object; found a list with 0 entries"),
     ("é" * 90, {...: object}, f"the document: expected an object; found '{'é' * 39}..."),

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from gpupipe.artifact import ArtifactReader, ArtifactWriter
-from gpupipe.artifact.manifest import OWN_KEYS
+from gpupipe.artifact.manifest import OWN_KEYS, render
 from gpupipe.backends import device_report
 from gpupipe.config import load_config
 from gpupipe.pipeline.run import run_pipeline
@@ -83,6 +83,32 @@ def test_a_flipped_byte_exits_with_5_and_names_the_file(gpupipe, trained: Path, 
     path.write_bytes(content)
     done = gpupipe("verify", tmp_path / "copy")
     assert done.returncode == 5 and "estimator.ubj was altered" in done.stderr
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ("predict", "model", "rows.csv", "-o", "out.csv"), ("explain", "model", "rows.csv", "-o", "out.csv"),
+        ("drift", "model", "rows.csv"), ("verify", "model"), ("verify", "model", "--untrusted"),
+        ("serve", "model", "--port", "0"), ("export", "model", "-o", "copy"),
+        ("export", "model", "--format", "onnx", "-o", "model.onnx"), ("compare", "run", "run"),
+    ],
+    ids=" ".join,
+)  # fmt: skip
+def test_every_command_refuses_a_malformed_manifest_with_5(
+    command: tuple[str, ...], gpupipe, trained: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shutil.copytree(trained, tmp_path / "run")
+    path = tmp_path / "run" / "model" / "manifest.json"
+    path.write_bytes(render(json.loads(path.read_text()) | {"model": ["text"]}))
+    (tmp_path / "model").symlink_to("run")
+    (tmp_path / "rows.csv").write_text("tenure\n1\n")
+    before = sorted(tmp_path.iterdir())
+    monkeypatch.chdir(tmp_path)
+    done = gpupipe(*command)
+    assert done.returncode == 5, done.stderr
+    assert "manifest.json is invalid: model: expected an object; found a list with 1 entries" in done.stderr
+    assert sorted(tmp_path.iterdir()) == before
 
 
 def test_a_missing_gpu_exits_with_4(gpupipe, trained: Path) -> None:

@@ -467,7 +467,8 @@ def outcomes(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, 
             folder = root / f"{library}: {name}"
             folder.mkdir()
             (folder / file).write_bytes(content)
-            description = {"library": "scikit-learn" if library == "sound" else library, "feature_names": [], **said}
+            written_by = "scikit-learn" if library == "sound" else library
+            description = {"library": written_by, "files": [file], "feature_names": [], **said}
             (folder / "description.json").write_text(json.dumps(description))
             np.save(folder / "X.npy", X)
     command = [sys.executable, "-m", "tests.models.hostile_worker", str(root)]

@@ -33,10 +33,8 @@ def refuse_failures(what: str, where: str, fix: str = EXPORT_AGAIN) -> Iterator[
         reason = str(error)[:MAX_LETTERS]
         if is_out_of_memory(error):
             raise LimitError(f"{what}: out of memory ({reason})", where=where, fix=MORE_MEMORY) from error
-        if callable(
-            details := getattr(error, "errors", None)
-        ):  # of pydantic: the first of several problems, as one line
-            first = details()[0]
+        if callable(problems := getattr(error, "errors", None)):  # of pydantic, whose text has many lines
+            first = problems()[0]
             entry = ".".join(map(str, first["loc"]))
             reason = f"{entry}: {first['msg']}; found {found_value(first['input'])}"[:MAX_LETTERS]
         elif not isinstance(error, ValueError):  # gpupipe's own checks raise ValueError with a complete message

@@ -9,13 +9,13 @@ The checks take the types that a JSON parser makes: True is not a number, and a 
 
 from __future__ import annotations
 
-import math
+import sys
 from types import FunctionType
 from typing import Any
 
 Shape = Any
 MOST_LETTERS = 40  # of a value or name in a message
-_WORDS = {str: "text", bool: "true or false", int: "an integer", float: "a finite number", object: "a value"}
+_WORDS = {str: "text", bool: "true or false", int: "an integer", float: "a finite number", None: "null"}
 
 
 def check_shape(value: Any, shape: Shape, entry: str = "") -> None:
@@ -48,17 +48,14 @@ def check_shape(value: Any, shape: Shape, entry: str = "") -> None:
 def _check_object(values: dict[str, Any], shape: dict[Any, Shape], entry: str) -> None:
     prefix = f"{entry}." if entry else ""
     for key, inner in shape.items():
-        if key is not ... and (name := key.removesuffix("?")) not in values and name == key:
+        if key is not ... and key not in values and not key.endswith("?"):
             raise ValueError(f"{prefix}{key}: expected {_expected(inner)}; the entry is missing")
     for name, value in values.items():
-        inner = shape.get(name, shape.get(f"{name}?", shape.get(..., _REFUSED)))
-        if inner is _REFUSED:
+        keys = [key for key in (name, f"{name}?", ...) if key in shape]
+        if not keys:
             known = ", ".join(key.removesuffix("?") for key in shape)
             raise ValueError(f"{prefix}{name:.{MOST_LETTERS}}: unknown entry; expected {known or 'none'}")
-        check_shape(value, inner, f"{prefix}{name:.{MOST_LETTERS}}")
-
-
-_REFUSED = object()
+        check_shape(value, shape[keys[0]], f"{prefix}{name:.{MOST_LETTERS}}")
 
 
 def _matches(value: Any, shape: Shape) -> bool:
@@ -67,31 +64,23 @@ def _matches(value: Any, shape: Shape) -> bool:
         return any(_matches(value, each) for each in shape)
     if type(shape) is range:
         return type(value) is int and value in shape
-    if type(shape) in (set, frozenset):
+    if type(shape) is set:
         return type(value) is str and value in shape
-    if shape is float:
-        return type(value) in (int, float) and is_finite(value)
+    if shape is float:  # JSON integers are unbounded
+        return type(value) in (int, float) and abs(value) <= sys.float_info.max
     return value is None if shape is None else type(value) is shape
 
 
-def is_finite(value: float) -> bool:
-    """Return whether a number is finite as float64; JSON integers are unbounded."""
-    try:
-        return math.isfinite(value)
-    except OverflowError:
-        return False
-
-
 def _expected(shape: Shape) -> str:
+    if type(shape) is FunctionType:
+        return _expected(shape(None))
     if type(shape) is tuple:
         return " or ".join(dict.fromkeys(map(_expected, shape)))
     if type(shape) is range:
         return f"an integer in [{shape.start:,}, {shape.stop - 1:,}]"
-    if type(shape) in (set, frozenset):
+    if type(shape) is set:
         return f"{'one of ' if len(shape) > 1 else ''}{', '.join(sorted(shape))}"
-    if shape is None:
-        return "null"
-    return "a list" if type(shape) is list else "an object" if type(shape) is dict else _WORDS[shape]
+    return "a list" if type(shape) is list else "an object" if type(shape) is dict else _WORDS.get(shape, "a value")
 
 
 def found_value(value: Any) -> str:

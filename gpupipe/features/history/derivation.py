@@ -109,7 +109,9 @@ class Derivation:
             return found
         except ConfigError as error:
             raise ArtifactError(
-                f"the model cannot compute its derived columns: {error.what}", where=error.where, fix="export it again"
+                f"the model cannot compute its derived columns: {error.what}",
+                where=error.where or "derivation.json",
+                fix="export it again",
             ) from error
 
 

@@ -77,9 +77,8 @@ def _read_targets(values: list[Any], task: Task) -> tuple[TargetSpec, ...]:
     return tuple(map(read_target, values))
 
 
-def read_target(values: Any) -> TargetSpec:
+def read_target(values: Mapping[str, Any]) -> TargetSpec:
     """Return one of several targets from JSON values; raise ValueError if they are invalid."""
-    check_shape(values, TARGET, "target")
     task, n_classes = values["task"], values["n_classes"]
     is_valid = {"binary": n_classes == 2, "multiclass": n_classes >= 2, "regression": n_classes == 0}
     if not is_valid[task]:

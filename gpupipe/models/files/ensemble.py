@@ -52,15 +52,14 @@ def read_ensemble(
     )
 
 
-def _check_members(
-    members: list[dict[str, Any]], expected: Description
-) -> list[tuple[dict[str, Any], list[dict[str, Any]]]]:
+def _check_members(members: list[Any], expected: Description) -> list[tuple[dict[str, Any], list[dict[str, Any]]]]:
     """Return the values of each member with those of its models; raise ValueError if any is invalid."""
     if expected.task not in CLASSIFICATION | REGRESSION:
         raise ValueError(f"expected classification or regression; found the task {expected.task}")
     if not expected.feature_names:
         raise ValueError("its columns have no names")
-    if not members or not all(map(_is_member, members)):
+    named = all(0 < len(text) <= MOST_LETTERS for member in members for text in (member["label"], member["name"]))
+    if not members or not named or not all(member["models"] for member in members):
         raise ValueError(f"expected members with models, and with a label and name of 1 to {MOST_LETTERS} letters")
     n_models = sum(len(member["models"]) for member in members)
     if n_models > MOST_MODELS:
@@ -74,11 +73,6 @@ def _check_members(
             _check_model(model, expected)
     _check_weights([member["weight"] for member in members])
     return [(member, member["models"]) for member in members]
-
-
-def _is_member(values: dict[str, Any]) -> bool:
-    is_named = all(0 < len(text) <= MOST_LETTERS for text in (values["label"], values["name"]))
-    return is_named and 0 < len(values["models"]) <= MOST_MODELS
 
 
 def _check_columns(columns: list[Any], n_columns: int) -> None:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from gpupipe.artifact.untrusted.archives import read_arrays
+from gpupipe.artifact.untrusted.shapes import check_shape
 from gpupipe.backends.threads import limit_threads
 from gpupipe.entry_points import InstalledPlugin
 from gpupipe.errors import ArtifactError, ConfigError
@@ -175,12 +176,11 @@ def read_plugin(data: bytes, described: Any, expected: Description, where: str) 
 
 def _check_described(plugin: Any) -> dict[str, str]:
     keys = {"name": _NAME, "distribution": _NAME, "version": _VERSION}
-    if not isinstance(plugin, dict) or set(plugin) != set(keys):
-        raise ValueError("expected a plug-in with name, distribution and version")
+    check_shape(plugin, dict.fromkeys(keys, str), "plugin")
     for key, pattern in keys.items():
-        if not isinstance(plugin[key], str) or pattern.fullmatch(plugin[key]) is None:
+        if pattern.fullmatch(plugin[key]) is None:
             raise ValueError(f"invalid {key} of a plug-in: {plugin[key]!r:.40}")
-    return plugin
+    return dict(plugin)
 
 
 def _require(plugin: Mapping[str, str], where: str) -> InstalledPlugin:

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from gpupipe.features.program.fitted import FittedFeatures
     from gpupipe.pipeline.model.model import Model
 
+FAILED = "the estimator failed to explain valid rows"
 BLOCK_BYTES = 1 << 26  # of contributions to matrix columns at once
 
 
@@ -31,34 +32,28 @@ class ModelExplainer:
     """Explanations of a fitted model. Its methods are thread-safe.
 
     The `estimator` is on the host. `background` returns rows of the matrix that stand for the training rows: float32,
-    shape (n, d). `where` is the model directory, for messages.
+    shape (n, d).
 
     Raises
     ------
     DataError
         If the task has no predictions to explain: clusters and embeddings.
-    ArtifactError
-        If the estimator raises any error.
     ConfigError
         If a library that explains the model is not installed.
     """
 
+    where = ""  # the directory of a loaded model, for messages
+
     def __init__(
-        self,
-        goal: Goal,
-        shares: ColumnShares,
-        estimator: FittedModel,
-        background: Callable[[], HostArray],
-        where: str = "",
+        self, goal: Goal, shares: ColumnShares, estimator: FittedModel, background: Callable[[], HostArray]
     ) -> None:
         require_explainable(goal)
-        self._shares, self._estimator, self._where = shares, estimator, where
-        with refuse_failures("the estimator failed to explain valid rows", where, VERIFY):
-            try:
-                self._explainer: Explainer = estimator.explainer(background)
-            except ImportError as error:
-                what = f"explanations of this model require {error.name}"
-                raise ConfigError(what, fix=f"pip install {error.name}") from None
+        self._shares, self._estimator = shares, estimator
+        try:
+            self._explainer: Explainer = estimator.explainer(background)
+        except ImportError as error:
+            what = f"explanations of this model require {error.name}"
+            raise ConfigError(what, fix=f"pip install {error.name}") from None
         self._outputs = margin_names(goal, margin_classes(goal, estimator))
 
     @property
@@ -74,19 +69,23 @@ class ModelExplainer:
     @staticmethod
     def read(reader: ArtifactReader, goal: Goal, features: FittedFeatures, estimator: FittedModel) -> ModelExplainer:
         """Return the explanations of the parts of a model; its directory has the background rows."""
-        n_features = len(features.features)
-        shares, where = ColumnShares.of(features), str(reader.folder)
-        return ModelExplainer(goal, shares, estimator, lambda: recorded_matrix(reader, n_features), where)
+        n_features, where = len(features.features), str(reader.folder)
+        with refuse_failures(FAILED, where, VERIFY):
+            shares = ColumnShares.of(features)
+            found = ModelExplainer(goal, shares, estimator, lambda: recorded_matrix(reader, n_features))
+        found.where = where
+        return found
 
     def explain(self, X: HostArray, *, interactions: bool = False) -> Explanation:
         """Return the explanation of rows on the host, float32, shape (n, d), computed by blocks.
 
-        Raise ConfigError if interactions are requested for a model that does not consist of trees.
+        Raise ConfigError if interactions are requested for a model that does not consist of trees, and ArtifactError if
+        the estimator raises any other error.
         """
         n_margins, d = self._estimator.n_margins, X.shape[1]
         step = max(1, BLOCK_BYTES // (8 * n_margins * d * (d if interactions else 1)))
         starts = range(0, max(1, len(X)), step)
-        with refuse_failures("the estimator failed to explain valid rows", self._where, VERIFY):
+        with refuse_failures(FAILED, self.where, VERIFY):
             return join_explanations([self._explain(X[start : start + step], interactions) for start in starts])
 
     def _explain(self, X: HostArray, interactions: bool) -> Explanation:

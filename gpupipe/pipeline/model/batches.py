@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from gpupipe.backends.out_of_memory import map_row_ranges
-from gpupipe.errors import ArtifactError
 from gpupipe.models import Prediction, predict_loaded
 from gpupipe.models.fitted.device import matrix_on_host
 from gpupipe.models.fitted.prediction import join_predictions
@@ -23,16 +22,8 @@ if TYPE_CHECKING:
 
 def encode_rows(model: Model, rows: RowsToPredict) -> tuple[Table, PredictionReport]:
     """Return the rows encoded for the features of `model`, and the report on their values."""
-    table = _encode(model, rows)
+    table = model.features.encode(rows.arrow, model.backend, rows.events, rows.as_of)
     return table, report_rows(table, rows.arrow, model.features.training, model.backend, model.inputs)
-
-
-def _encode(model: Model, rows: RowsToPredict) -> Table:
-    try:
-        return model.features.encode(rows.arrow, model.backend, rows.events, rows.as_of)
-    except ArtifactError as error:
-        error.place(str(model.folder))
-        raise
 
 
 def predict_rows(model: Model, rows: RowsToPredict) -> tuple[Prediction, PredictionReport]:
@@ -62,7 +53,7 @@ def explain_rows(model: Model, rows: RowsToPredict, interactions: bool) -> Expla
     """Return the explanation of rows, computed in batches on the host."""
 
     def explain(start: int, stop: int) -> Explanation:
-        table = _encode(model, rows.between(start, stop))
+        table = model.features.encode(rows.between(start, stop).arrow, model.backend, rows.events, rows.as_of)
         X = matrix_on_host(model.features.transform(table, model.backend, model.engine), model.backend)
         return model.explainer.explain(np.asarray(X), interactions=interactions)
 

@@ -319,8 +319,7 @@ class LoadedModel(UncertainPredictions):
     def verify(self) -> Verification:
         """Check every file again and predict the rows recorded in training; return the differences found.
 
-        This finds damage and differences between machines. It does not prove who made the model: anyone who can change
-        its files can change their hashes and the recorded rows too.
+        It does not prove the origin of the model: anyone who can change it can change hashes and recorded rows too.
 
         Returns
         -------

@@ -36,7 +36,7 @@ DERIVATION = {
     "made": {...: [str]},
 }
 
-_GOAL = {"task": {*get_args(Task)}, "target": TEXT_OR_NULL, "labels": [(str, int, float, bool)]}
+_GOAL: dict[Any, Shape] = {"task": {*get_args(Task)}, "target": TEXT_OR_NULL, "labels": [(str, int, float, bool)]}
 _GOAL |= {"label_type?": str, "quantiles?": [float]}
 GOAL: dict[Any, Shape] = {**_GOAL, "targets?": [_GOAL]}
 _INTERVALS = {"level": float, "score": float, "ends?": ([int], None)}
@@ -51,20 +51,16 @@ _KERNEL = {**dict.fromkeys(("name", "file", "out", "nulls", "sha256"), str), "in
 
 def _calibration(values: Any) -> Shape:
     """Return the shape of a calibration, which depends on its method."""
-    if type(values) is dict and "classes" in values:
-        return {"method": {"isotonic"}, "classes": [_map]}
-    return (None, _map(values))
+    known = values if type(values) is dict else {}
+    if "classes" in known:
+        return {"method": {"isotonic"}, "classes": [_calibration]}
+    return {"method": {*_MAPS}, **_MAPS.get(str(known.get("method")), {})}
 
 
-def _map(values: Any) -> Shape:
-    method = values.get("method") if type(values) is dict else None
-    if method == "isotonic":
-        return {"method": str, "x": [float], "y": [float]}
-    slope = {"method": {"isotonic", "sigmoid", "temperature"}, "slope": float}
-    return slope if method == "temperature" else {**slope, "intercept": float}
-
-
-_DECISION = {"threshold": float, "calibration": _calibration, "intervals?": (None, _INTERVALS)}
+_MAPS: dict[str, Shape] = {"isotonic": {"x": [float], "y": [float]}, "temperature": {"slope": float}}
+_MAPS["sigmoid"] = {"slope": float, "intercept": float}
+_DECISION: dict[str, Shape] = {"threshold": float, "intervals?": (None, _INTERVALS)}
+_DECISION["calibration"] = lambda values: None if values is None else _calibration(values)
 
 
 def decision_shape(values: Any) -> Shape:

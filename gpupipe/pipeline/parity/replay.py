@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from gpupipe.pipeline.model.model import Model
 
 NAME = "parity.json"
-_TOLERANCE = {kind: dict.fromkeys(limits, float) | {...: float} for kind, limits in TOLERANCE.items()}
+_TOLERANCE: dict[Any, Any] = {kind: {**dict.fromkeys(limits, float), ...: float} for kind, limits in TOLERANCE.items()}
 PARITY = {"metrics": [str], "tolerance": {**_TOLERANCE, ...: {...: float}}, "not_covered": [str], ...: object}
 RUN_AGAIN = "run its configuration again with this version of gpupipe"
 

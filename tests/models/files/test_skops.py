@@ -18,7 +18,10 @@ from gpupipe.models import MODELS, fit
 from gpupipe.models.files.skops import read_skops, write_skops
 from tests.models.folder_files import load_fitted
 
-DESCRIPTION = {"library": "scikit-learn", "task": "binary", "feature_names": [], "n_classes": 2, "classes": [0, 1]}
+DESCRIPTION = {
+    "library": "scikit-learn", "files": ["estimator.skops"], "task": "binary", "feature_names": [], "n_classes": 2,
+    "classes": [0, 1],
+}  # fmt: skip
 
 
 def test_an_estimator_of_a_type_that_is_not_allowed_is_not_loaded(tmp_path: Path) -> None:

@@ -6,6 +6,7 @@ import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
+from warnings import simplefilter
 
 import pyarrow.parquet as pq
 
@@ -26,6 +27,7 @@ def use_model(arguments: list[str]) -> int:
         model = gp.load_model(folder, "cpu")
     except GpupipeError as error:
         return _report(error)
+    simplefilter("ignore", gp.PredictionWarning)  # the edited ranges of the training rows are wrong
     rows = pq.read_table(table).slice(0, N_ROWS)
     codes = {0}
     for use in _uses(model, folder, rows):
