@@ -108,7 +108,7 @@ def test_unfinished_and_unreadable_runs_are_listed_with_the_reason(
         (("runs", ".", "--sort", "accurac"), "did you mean 'accuracy'?"),
         (("compare", "bayes"), "expected two or more runs; got one run"),
         (("compare", "bayes", "bayes"), "the same run is named twice"),
-        (("compare", "bayes", "folds", "-o", "bayes/metrics.json"), "choose another output path"),
+        (("compare", "bayes", "folds", "-o", "bayes/metrics.json", "--force"), "choose another output path"),
     ],
 )
 def test_bad_arguments_exit_with_2(trained: Path, gpupipe: Gpupipe, args: tuple[str, ...], words: str) -> None:
