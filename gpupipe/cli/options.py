@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from contextvars import ContextVar
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar, get_args
@@ -94,8 +95,8 @@ def _set_policy(ctx: click.Context, param: click.Parameter, value: Any) -> None:
 
     if param.name == "mode" and value not in get_args(FileMode):
         raise click.BadParameter(f"expected one of {', '.join(map(str, get_args(FileMode)))}; got {value}")
-    variable, new = (CAN_REPLACE, value) if param.name == "force" else (MODE, int(str(value), 8))
-    ctx.call_on_close(partial(variable.reset, variable.set(new)))
+    variable: ContextVar[Any] = CAN_REPLACE if param.name == "force" else MODE
+    ctx.call_on_close(partial(variable.reset, variable.set(value if variable is CAN_REPLACE else int(str(value), 8))))
 
 
 mode_option = click.option(

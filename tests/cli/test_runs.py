@@ -115,7 +115,7 @@ def test_a_time_of_a_file_beyond_the_calendar_is_unknown(seconds: float) -> None
         (("runs", ".", "--sort", "accurac"), "did you mean 'accuracy'?"),
         (("compare", "bayes"), "expected two or more runs; got one run"),
         (("compare", "bayes", "bayes"), "the same run is named twice"),
-        (("compare", "bayes", "folds", "-o", "bayes/metrics.json"), "choose another output path"),
+        (("compare", "bayes", "folds", "-o", "bayes/metrics.json", "--force"), "choose another output path"),
     ],
 )
 def test_bad_arguments_exit_with_2(trained: Path, gpupipe: Gpupipe, args: tuple[str, ...], words: str) -> None:
