@@ -187,8 +187,10 @@ class Supervisor:
         self._delays[worker.position] = 0.0 if is_stable else min(max(0.1, 2 * delay), MAX_DELAY_SECONDS)
         self._restarts[worker.position] = monotonic() + (0.0 if is_stable else delay)
         reason = f"signal {-code}" if code < 0 else f"exit code {code}"
-        if self._settings.limits is not None or (not worker.is_ready and worker.received):
+        if not worker.is_ready and worker.received:
             reason = printable(str(self._start_error(worker, code)))
+        elif self._settings.limits is not None:
+            reason = exit_error(code).how
         log.error("worker %d (process %d) ended and is restarted: %s", worker.position, worker.process.pid, reason)
 
     def _start_error(self, worker: Worker, code: int) -> GpupipeError:
