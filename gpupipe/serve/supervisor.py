@@ -186,8 +186,10 @@ class Supervisor:
         delay = 0.0 if worker.is_ready or -code in KILLS else self._next_delay()
         self._restarts[worker.position] = monotonic() + delay
         reason = f"signal {-code}" if code < 0 else f"exit code {code}"
-        if self._settings.limits is not None or (not worker.is_ready and worker.received):
+        if not worker.is_ready and worker.received:
             reason = printable(str(self._start_error(worker, code)))
+        elif self._settings.limits is not None:
+            reason = exit_error(code).how
         when = f" in {delay:g} s" if delay else ""
         log.error(
             "worker %d (process %d) ended and is restarted%s: %s", worker.position, worker.process.pid, when, reason

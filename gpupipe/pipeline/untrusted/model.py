@@ -118,9 +118,7 @@ class UntrustedModel(LoadedModel):
     def __getattr__(self, name: str) -> Any:
         if name in ("scorer", "to_onnx"):
             what = f"{name} is not supported for untrusted models: it computes outside of the child process"
-            fix = (
-                "predict with `predict_table` or `gpupipe serve --untrusted`, or load the model without untrusted=True"
-            )
+            fix = "predict with `predict_table` or `gpupipe serve --untrusted`; if you trust it: untrusted=False"
             raise ConfigError(what, where=str(self.folder), fix=fix)
         raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
 
