@@ -136,7 +136,7 @@ def test_types_whose_rows_can_share_values_are_refused_by_name(client: AppClient
     assert status == 400 and error.startswith("column 'plan': expected numbers") and "found " in error
 
 
-def test_times_are_no_numbers_even_if_they_are_out_of_range(client: AppClient, rows: Rows) -> None:
+def test_times_cannot_be_numbers_even_if_they_are_out_of_range(client: AppClient, rows: Rows) -> None:
     for column in (
         pa.array([2**62], pa.timestamp("s")),
         pa.array([None], pa.timestamp("us")),
