@@ -60,6 +60,7 @@ class LimitedProtocol(HttpToolsProtocol):
     max_connections = 1024
     max_drained_bytes = 2**26
     metrics: Metrics
+    url: bytes
 
     def __init__(
         self,
@@ -78,7 +79,7 @@ class LimitedProtocol(HttpToolsProtocol):
     def connection_made(self, transport: asyncio.Transport) -> None:
         """Start the time limit of the first request; refuse the connection if there are too many."""
         self._socket = transport
-        super().connection_made(_Transport(transport, self.close, self._is_closing))  # type: ignore[arg-type]
+        super().connection_made(_Transport(transport, self.close, self._is_closing))
         self.deadline = monotonic() + self.read_seconds
         if (n_beyond := len(self.connections) - self.max_connections) > 0:
             self.deadline = 0.0  # only `DRAIN_SECONDS`
@@ -147,7 +148,10 @@ class LimitedProtocol(HttpToolsProtocol):
     def on_headers_complete(self) -> None:
         """Check the head, and start the request."""
         n_bytes = self._n_bytes_without_body  # or more: the first of the body
-        if n_bytes > MAX_HEADER_BYTES and sum(map(len, (self.url, *chain(*self.headers)))) > MAX_HEADER_BYTES:
+        if (
+            n_bytes > MAX_HEADER_BYTES
+            and sum(len(part) for part in chain(*self.headers, [self.url])) > MAX_HEADER_BYTES
+        ):
             self._problem = LONG_HEAD
             raise _EndOfParsing
         try:
