@@ -177,11 +177,11 @@ def test_large_integers_are_one_number_in_every_form(client: AppClient, model: M
         for form in forms:
             status, answer = predicted(client, with_column(row, name, form))
             answers.add(answer.column(1)[0].as_py() if status == 200 else status)
-        inputs = [
+        inputs: Rows = [
             {"name": other, "datatype": kinds[other] if other != name else "INT64", "shape": [1], "data": [cell]}
             for other, cell in row.items()
         ]
-        bodies = [(json.dumps({"inputs": inputs}).encode(), {})]
+        bodies: list[tuple[bytes, dict[str, str]]] = [(json.dumps({"inputs": inputs}).encode(), {})]
         if 0 <= value < 2**64:
             tensor = next(tensor for tensor in inputs if tensor["name"] == name)
             tensor |= {"datatype": "UINT64", "parameters": {"binary_data_size": 8}}
