@@ -6,5 +6,7 @@
 ``load``            load generators: wrk and h2load
 ``soak``            minutes of load with a reload and a killed worker
 ``client``          its clients, which check every answer
+``hostile``         phases of honest load, and of honest and hostile load
+``attacks``         its hostile requests
 ``observation``     memory and connections of its server's processes
 """

@@ -9,12 +9,16 @@ from __future__ import annotations
 import hmac
 import logging
 import secrets
+import sys
+from asyncio import to_thread
 from collections.abc import Awaitable, Callable, MutableMapping
 from hashlib import sha256
+from importlib import import_module
+from importlib.util import find_spec
 from time import perf_counter
 from typing import Any
 
-from gpupipe.serve.bodies import JSON, read_rows, require_rows, response_headers
+from gpupipe.serve.bodies import ARROW, JSON, read_rows, require_rows, response_headers
 from gpupipe.serve.documents import INDEX, Documents
 from gpupipe.serve.encodings import decompress
 from gpupipe.serve.explanations import has_parameter, read_parameter
@@ -37,6 +41,8 @@ NAMES = {
     "/": "page", "/schema": "schema", "/metrics": "metrics", "/drift": "drift", "/openapi.json": "openapi",
 }  # fmt: skip
 CLIENT_GONE = 499
+IN_LOOP = 1024  # bytes of a compressed body that the event loop decompresses
+ARROW_BODIES = "gpupipe.serve.arrow_bodies"
 RETRY = [(b"retry-after", b"1")]
 
 log = logging.getLogger("gpupipe.serve")
@@ -47,20 +53,14 @@ class ClientGoneError(Exception):
 
 
 class Application:
-    """ASGI application of one worker.
-
-    Parameters
-    ----------
-    token : str
-        `token_digest` of the bearer token of all endpoints but the health checks; ``""``: none.
-    """
+    """ASGI application of one worker. `token` is the `token_digest` of endpoints other than health; ``""``: none."""
 
     def __init__(self, slot: ModelSlot, settings: ServeSettings, metrics: Metrics, token: str = "") -> None:
         self.slot, self.settings, self.metrics = slot, settings, metrics
         self.is_closing = False
         self.n_waiting = 0
         self._buffered_bytes = 0
-        self._token = token
+        self.has_token, self._token = bool(token), token
         self._hosts, self._pages = settings.host_names, settings.allowed_names
         self._documents = Documents(self)
 
@@ -68,11 +68,6 @@ class Application:
     def model(self) -> ServedModel:
         """The served model."""
         return self.slot.model
-
-    @property
-    def has_token(self) -> bool:
-        """True if requests need the token."""
-        return bool(self._token)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request."""
@@ -116,7 +111,7 @@ class Application:
         if self._hosts is not None and host_name(headers.get(b"host", b"")) not in self._hosts:
             # A foreign site can point its own name at 127.0.0.1 (DNS rebinding); browsers still send that name.
             raise RequestProblem("unknown_host", "the Host header does not name this server; see --allow-host")
-        if self._token and endpoint not in OPEN:
+        if self.has_token and endpoint not in OPEN:
             given = headers.get(b"authorization", b"")
             if not hmac.compare_digest(sha256(given).hexdigest(), self._token):
                 raise RequestProblem(
@@ -160,7 +155,9 @@ class Application:
             if self.n_waiting >= self.settings.max_waiting:
                 raise RequestProblem("too_many_requests", "too many requests are waiting", headers=RETRY)
             if b"content-encoding" in headers:
-                body = decompress(body, headers[b"content-encoding"], self.settings.max_body_bytes)
+                arguments = (body, headers[b"content-encoding"], self.settings.max_body_bytes)
+                # 16 kB can have 16 MiB, which takes 40 ms; zlib releases the interpreter lock.
+                body = decompress(*arguments) if len(body) < IN_LOOP else await to_thread(decompress, *arguments)
                 reserved += self._reserve(len(body))
             self.n_waiting += 1
             try:
@@ -193,7 +190,10 @@ class Application:
             rows = request.rows
         else:
             n_columns = read_parameter(query, model, settings) if endpoint == "explain" else 0
-            given = read_rows(body, headers.get(b"content-type", b""), model, settings.max_rows)
+            content_type = headers.get(b"content-type", b"")
+            if content_type == ARROW and ARROW_BODIES not in sys.modules and find_spec("pyarrow"):
+                await to_thread(import_module, ARROW_BODIES)  # takes a second
+            given = read_rows(body, content_type, model, settings.max_rows)
             rows = given.rows
             if n_columns:
                 require_rows(len(rows), settings.max_explained_rows, "request for explanations")
@@ -213,21 +213,19 @@ class Application:
     ) -> tuple[bytes, int]:
         """Return a body of several chunks, and the number of bytes reserved for it."""
         most = self.settings.max_body_bytes
-        chunks, n_bytes = [first], len(first)
-        reserved = 0
+        chunks, reserved = [first], 0
+        n_bytes, declared = len(first), int(headers.get(b"content-length", b"0"))
         try:
-            if max(n_bytes, int(headers.get(b"content-length", b"0"))) > most:
-                raise self._too_long()
-            while has_more:
+            while max(n_bytes, declared) <= most and has_more:
                 message = await receive()
                 if message["type"] != "http.request":
                     raise ClientGoneError
                 chunk, has_more = message["body"], message["more_body"]
                 n_bytes += len(chunk)
-                if n_bytes > most:
-                    raise self._too_long()
                 reserved += self._reserve(len(chunk))
                 chunks.append(chunk)
+            if max(n_bytes, declared) > most:
+                raise RequestProblem("too_large", f"expected a body of at most {most:,} bytes", closes=True)
         except BaseException:
             self._buffered_bytes -= reserved
             raise
@@ -240,10 +238,6 @@ class Application:
             raise RequestProblem("too_many_requests", text, headers=RETRY, closes=True)
         self._buffered_bytes += n_bytes
         return n_bytes
-
-    def _too_long(self) -> RequestProblem:
-        text = f"expected a body of at most {self.settings.max_body_bytes:,} bytes"
-        return RequestProblem("too_large", text, closes=True)
 
     async def _refuse(self, problem: RequestProblem, scope: Scope, send: Send) -> int:
         self.metrics.count_error(problem.code)

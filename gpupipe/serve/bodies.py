@@ -50,15 +50,7 @@ Encode = Callable[[ServedModel, Columns, Explanations], bytes]
 
 @dataclass(frozen=True)
 class RequestRows:
-    """Rows of a request, with the form of their answer.
-
-    Attributes
-    ----------
-    content_type : bytes
-        Type of the answer.
-    encode : callable
-        Returns the body of the answer.
-    """
+    """Rows of a request, with the type of their answer, and the function that returns its body."""
 
     rows: Sequence[Row]
     content_type: bytes

@@ -20,13 +20,7 @@ def has_drift(model: ServedModel, settings: ServeSettings) -> bool:
 
 
 def drift_document(model: ServedModel, settings: ServeSettings, report: DriftReport) -> dict[str, Any]:
-    """Return a report as JSON values: those of ``gpupipe drift --json`` that need neither labels nor periods.
-
-    Parameters
-    ----------
-    report : DriftReport
-        from `gpupipe.serve.drift_recorder.DriftRecorder.report`.
-    """
+    """Return a report as JSON values: those of ``gpupipe drift --json`` that need neither labels nor periods."""
     found = report.to_json()
     for key in ("columns", "scores"):
         found[key] = [{name: v for name, v in each.items() if name not in OF_PERIODS} for each in found[key]]

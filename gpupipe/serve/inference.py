@@ -42,14 +42,7 @@ _LENGTH = struct.Struct("<I")
 
 @dataclass(frozen=True)
 class InferenceRequest:
-    """A parsed request.
-
-    Attributes
-    ----------
-    request_id : str, optional
-    outputs : sequence of (int, bool)
-        Position of each requested output among those of the model, and whether it is binary.
-    """
+    """A parsed request; `outputs` are the positions of the requested outputs, and whether they are binary."""
 
     rows: Sequence[Mapping[str, Any]]
     request_id: str | None

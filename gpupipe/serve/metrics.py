@@ -84,20 +84,7 @@ class _Slot:
 
 
 class Metrics:
-    """Metrics of one worker.
-
-    Parameters
-    ----------
-    fd : int
-        From `create_file`.
-    n_workers, worker : int
-        Number of workers, and the position of this one.
-
-    Attributes
-    ----------
-    drift : DriftWindow
-        Counts of the cells of predicted rows.
-    """
+    """Metrics of one worker. `fd` is from `create_file`; `drift` has the counts of the cells of predicted rows."""
 
     def __init__(self, fd: int, n_workers: int, worker: int) -> None:
         view = memoryview(mmap.mmap(fd, n_workers * SLOT_BYTES + window_bytes(n_workers)))

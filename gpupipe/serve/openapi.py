@@ -45,13 +45,7 @@ VERSION: Json = {"name": "version", "in": "path", "required": True, "schema": {"
 
 
 def openapi_document(model: ServedModel, settings: ServeSettings, has_token: bool) -> Json:
-    """Return the document.
-
-    Parameters
-    ----------
-    has_token : bool
-        True if requests need a bearer token.
-    """
+    """Return the document; `has_token`: requests need a bearer token."""
     common = [*ALWAYS, *(["unknown_host"] if settings.is_loopback or settings.allowed_hosts else [])]
     guarded = [*common, *(["unauthorized"] if has_token else [])]
     security: Json = {"security": [{"bearer": []}]} if has_token else {}

@@ -14,15 +14,7 @@ MOST_PROBLEMS = 100  # cells listed in a response
 
 @dataclass(frozen=True)
 class ErrorCode:
-    """A kind of error.
-
-    Attributes
-    ----------
-    status : int
-        HTTP status.
-    text : str
-        Description, for the OpenAPI document.
-    """
+    """A kind of error: its HTTP status, and its description in the OpenAPI document."""
 
     status: int
     text: str
@@ -55,22 +47,10 @@ NO_HEADERS: Headers = []
 
 
 class RequestProblem(Exception):
-    """Error response.
+    """Error response: a key of `CODES`, one sentence for the client, the wrong cells and further headers.
 
-    Parameters
-    ----------
-    code : str
-        A key of `CODES`.
-    message : str
-        One sentence for the client.
-    problems : sequence of CellProblem
-        The wrong cells.
-    headers : list of (bytes, bytes)
-        Further headers.
-    closes : bool
-        Whether the connection is closed, because the rest of the request was not read.
-    error_id : str
-        Identifies the log entry of an internal error.
+    If it `closes` the connection, the rest of the request was not read. `error_id` identifies the log entry of an
+    internal error.
     """
 
     def __init__(

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from itertools import chain
 from time import monotonic
 from typing import Any
 
@@ -26,6 +27,7 @@ SPARE_CONNECTIONS = 64  # more than the limit: drained, so that their clients ca
 SWEEP_SECONDS = 0.5
 NEVER = float("inf")
 INVALID = invalid("the request is not valid HTTP/1.1")
+LONG_HEAD = RequestProblem("headers_too_large", "URL, headers, trailers or sizes of chunks are too long", closes=True)
 
 
 class _EndOfParsing(Exception):
@@ -51,13 +53,14 @@ class LimitedProtocol(HttpToolsProtocol):
     A connection with a client that may still be sending is closed in two steps: at first, only its side that sends is.
     Closed at once, it would be reset, and the client could lose the answer.
 
-    There is no timer per request: `Watchdog` compares the deadlines of all connections twice a second.
+    There is no timer per request: `close_overdue` compares the deadlines of all connections twice a second.
     """
 
     read_seconds = 10.0
     max_connections = 1024
     max_drained_bytes = 2**26
     metrics: Metrics
+    url: bytes
 
     def __init__(
         self,
@@ -69,16 +72,14 @@ class LimitedProtocol(HttpToolsProtocol):
         super().__init__(config, server_state, app_state, _loop)
         self.deadline = NEVER
         self._unsent_bytes, self._unsent_since = 0, 0.0
-        self._n_header_bytes = 0  # -1: the headers are complete
-        self._n_bytes_without_body = 0
-        self._is_pipelining = self.is_draining = False
+        self._n_bytes_without_body = self._n_drained_bytes = 0
+        self._has_head = self._is_pipelining = self.is_draining = False
         self._problem = INVALID
-        self._n_parsed_bytes = self._n_drained_bytes = 0
 
     def connection_made(self, transport: asyncio.Transport) -> None:
         """Start the time limit of the first request; refuse the connection if there are too many."""
         self._socket = transport
-        super().connection_made(_Transport(transport, self.close, self._is_closing))  # type: ignore[arg-type]
+        super().connection_made(_Transport(transport, self.close, self._is_closing))
         self.deadline = monotonic() + self.read_seconds
         if (n_beyond := len(self.connections) - self.max_connections) > 0:
             self.deadline = 0.0  # only `DRAIN_SECONDS`
@@ -122,15 +123,10 @@ class LimitedProtocol(HttpToolsProtocol):
         if self._is_pipelining:
             return
         self._n_bytes_without_body += len(data)
-        self._n_parsed_bytes = len(data)
         super().data_received(data)
-        if self._n_bytes_without_body > MAX_BYTES_WITHOUT_BODY and self.deadline != NEVER:
-            message = "too many bytes that are not part of the body"
-            self.refuse(RequestProblem("headers_too_large", message, closes=True))
-        if self._n_header_bytes >= 0 and self.deadline != NEVER:
-            self._n_header_bytes += len(data)
-            if self._n_header_bytes > MAX_HEADER_BYTES:
-                self.refuse(_long_head())
+        most = MAX_BYTES_WITHOUT_BODY if self._has_head else MAX_HEADER_BYTES
+        if self._n_bytes_without_body > most and self.deadline != NEVER:
+            self.refuse(LONG_HEAD)
 
     def on_message_begin(self) -> None:
         """Begin a request; end parsing if the previous one is not answered yet."""
@@ -141,7 +137,7 @@ class LimitedProtocol(HttpToolsProtocol):
 
     def on_header(self, name: bytes, value: bytes) -> None:
         """Keep a header; trailers, which follow the body, are ignored."""
-        if self._n_header_bytes >= 0:
+        if not self._has_head:
             super().on_header(name, value)
 
     def on_body(self, body: bytes) -> None:
@@ -151,14 +147,19 @@ class LimitedProtocol(HttpToolsProtocol):
 
     def on_headers_complete(self) -> None:
         """Check the head, and start the request."""
+        n_bytes = self._n_bytes_without_body  # or more: the first of the body
+        if (
+            n_bytes > MAX_HEADER_BYTES
+            and sum(len(part) for part in chain(*self.headers, [self.url])) > MAX_HEADER_BYTES
+        ):
+            self._problem = LONG_HEAD
+            raise _EndOfParsing
         try:
-            if self._n_header_bytes + self._n_parsed_bytes > MAX_HEADER_BYTES:
-                self._require_short_head()
             self.url = check_head(self.parser.get_http_version(), self.url, self.headers)
         except RequestProblem as problem:
             self._problem = problem
             raise _EndOfParsing from None
-        self._n_header_bytes = -1
+        self._has_head = True
         super().on_headers_complete()
         if self.scope["http_version"] == "1.0" and self.parser.should_keep_alive():  # uvicorn would close
             self.cycle.keep_alive = True
@@ -167,21 +168,8 @@ class LimitedProtocol(HttpToolsProtocol):
     def on_message_complete(self) -> None:
         """End the time limit."""
         self.deadline = NEVER
-        self._n_header_bytes = self._n_bytes_without_body = 0
+        self._has_head, self._n_bytes_without_body = False, 0
         super().on_message_complete()
-
-    def _require_short_head(self) -> None:
-        """Raise RequestProblem if URL and headers are too long, of which the bytes also have a part of the body."""
-        if len(self.url) + sum(len(name) + len(value) + 4 for name, value in self.headers) > MAX_HEADER_BYTES:
-            raise _long_head()
-
-    def is_stalled(self, now: float) -> bool:
-        """Return whether the client has not read any of the response for the time limit of a request."""
-        n_bytes = self.transport.get_write_buffer_size()
-        if n_bytes == 0 or n_bytes != self._unsent_bytes:
-            self._unsent_bytes, self._unsent_since = n_bytes, now
-            return False
-        return now - self._unsent_since > self.read_seconds
 
     def send_400_response(self, msg: str) -> None:
         """Answer a request that cannot be parsed; close after the current answer if requests are pipelined."""
@@ -190,13 +178,19 @@ class LimitedProtocol(HttpToolsProtocol):
             return
         self.refuse(self._problem)
 
-    def time_out(self) -> None:
-        """End a request that did not arrive in time."""
-        if self.is_draining:
-            self._socket.close()
-        else:
+    def close_if_overdue(self, now: float) -> None:
+        """Close the connection if its request, or the reading of the response, takes longer than the time limit."""
+        n_bytes = self.transport.get_write_buffer_size()
+        if n_bytes == 0 or n_bytes != self._unsent_bytes:
+            self._unsent_bytes, self._unsent_since = n_bytes, now
+        if n_bytes and now - self._unsent_since > self.read_seconds:
             self.metrics.count_closed()
-            self.refuse(RequestProblem("read_timeout", "the request was not received in time"))
+            self.transport.abort()
+        elif now > self.deadline and self.is_draining:
+            self._socket.close()
+        elif now > self.deadline:
+            self.metrics.count_closed()
+            self.refuse(RequestProblem("read_timeout", "the request was not received in time", closes=True))
 
     def refuse(self, problem: RequestProblem) -> None:
         """Answer with an error outside of the application, if no response has begun, and close the connection."""
@@ -216,34 +210,11 @@ class LimitedProtocol(HttpToolsProtocol):
         self.transport.close()
 
 
-def _long_head() -> RequestProblem:
-    return RequestProblem(
-        "headers_too_large", f"expected at most {MAX_HEADER_BYTES:,} bytes of URL and headers", closes=True
-    )
-
-
-class Watchdog:
-    """Closes connections whose request did not arrive in time, or whose client does not read the response.
-
-    Parameters
-    ----------
-    state : ServerState
-        Has the open connections.
-    """
-
-    def __init__(self, state: ServerState, metrics: Metrics) -> None:
-        self._state, self._metrics = state, metrics
-
-    async def run(self) -> None:
-        """Compare the deadlines until cancelled."""
-        while True:
-            await asyncio.sleep(SWEEP_SECONDS)
-            now = monotonic()
-            for connection in list(self._state.connections):
-                if not isinstance(connection, LimitedProtocol):
-                    continue
-                if connection.is_stalled(now):
-                    self._metrics.count_closed()
-                    connection.transport.abort()
-                elif now > connection.deadline:
-                    connection.time_out()
+async def close_overdue(state: ServerState) -> None:
+    """Close connections whose request did not arrive in time, or whose client does not read, until cancelled."""
+    while True:
+        await asyncio.sleep(SWEEP_SECONDS)
+        now = monotonic()
+        for connection in list(state.connections):
+            if isinstance(connection, LimitedProtocol):
+                connection.close_if_overdue(now)

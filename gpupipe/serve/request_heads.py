@@ -32,14 +32,10 @@ def check_head(version: str, target: bytes, headers: Headers) -> bytes:
         for name in ONCE.intersection(names):
             if names.count(name) > 1:
                 raise invalid(f"expected one {name.decode().title()} header; found {names.count(name)}")
-    if values.get(b"transfer-encoding", b"chunked").lower() != b"chunked" or (
-        version == "1.0" and b"transfer-encoding" in values
-    ):
+    coding, host = values.get(b"transfer-encoding"), values.get(b"host")
+    if coding is not None and (coding.lower() != b"chunked" or version == "1.0"):
         raise invalid("expected no Transfer-Encoding, or chunked, which HTTP/1.0 does not have")
-    host = values.get(b"host")
-    if host is None and version == "1.1":
-        raise invalid("HTTP/1.1 requires a Host header")
-    if host is not None and host_name(host) is None:
+    if (host is not None or version == "1.1") and host_name(host or b"") is None:
         raise invalid("expected a Host header of the form NAME, NAME:PORT or [ADDRESS]:PORT")
     if (target.startswith(b"/") and b"#" not in target) or target == b"*":
         return target

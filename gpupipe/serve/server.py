@@ -84,15 +84,13 @@ def url_of(listener: socket.socket) -> str:
     return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
 
 
-class LogFormatter(logging.Formatter):
+class _LogFormatter(logging.Formatter):
     """Formatter of one line per record and indented tracebacks, whatever texts of clients they have."""
 
     def formatMessage(self, record: logging.LogRecord) -> str:
-        """Return the line of a record."""
         return printable(super().formatMessage(record))[:MAX_LOG_LINE]
 
     def formatException(self, ei: Any) -> str:
-        """Return the last lines of a traceback."""
         lines = super().formatException(ei).splitlines()[-MAX_LOG_LINES:]
         return "\n".join(f"    {printable(line)}"[:MAX_LOG_LINE] for line in lines)
 
@@ -100,7 +98,7 @@ class LogFormatter(logging.Formatter):
 def configure_log() -> None:
     """Write the log to stderr, one line per event."""
     handler = logging.StreamHandler()
-    handler.setFormatter(LogFormatter("%(asctime)s %(levelname)s %(message)s"))
+    handler.setFormatter(_LogFormatter("%(asctime)s %(levelname)s %(message)s"))
     logging.basicConfig(handlers=[handler], level=logging.WARNING)
     logging.getLogger("gpupipe.serve").setLevel(logging.INFO)
     # uvicorn warns about each malformed request, which clients control; the metrics count them.

@@ -11,7 +11,6 @@ from functools import lru_cache
 from hashlib import sha256
 from typing import TYPE_CHECKING, Literal
 
-from gpupipe.errors import ConfigError
 from gpupipe.units import MIB
 
 if TYPE_CHECKING:
@@ -39,9 +38,9 @@ def host_name(authority: bytes) -> str | None:
         return None
 
 
-def _named(host: str) -> str | None:
-    """Return the name of a host of the command line, whose IPv6 addresses may have no brackets."""
-    return host_name((f"[{host}]" if host.count(":") > 1 and not host.startswith("[") else host).encode())
+def _named(host: str) -> str:
+    """Return the name of a host of the command line, whose IPv6 addresses may have no brackets; "" if malformed."""
+    return host_name(host.encode()) or host_name(f"[{host}]".encode()) or ""
 
 
 @dataclass(frozen=True)
@@ -118,13 +117,6 @@ class ServeSettings:
     limits: UntrustedLimits | None = None
     name: str = ""
 
-    def __post_init__(self) -> None:
-        """Raise ConfigError if one of `allowed_hosts` is malformed."""
-        for host in self.allowed_hosts:
-            if _named(host) is None:
-                fix = "state a name such as app.example, without a scheme or a path"
-                raise ConfigError(f"expected a host name; found {host!r}", where="--allow-host", fix=fix)
-
     @property
     def operation_seconds(self) -> float | None:
         """Time limit of an operation with the model; None: unlimited."""
@@ -141,14 +133,14 @@ class ServeSettings:
     @property
     def allowed_names(self) -> frozenset[str]:
         """Names of `allowed_hosts`, without ports."""
-        return frozenset(filter(None, map(_named, self.allowed_hosts)))
+        return frozenset(map(_named, self.allowed_hosts)) - {""}
 
     @property
     def host_names(self) -> frozenset[str] | None:
         """Accepted names in the Host header; None: any, because other machines are meant to reach the server."""
         if not self.is_loopback and not self.allowed_hosts:
             return None
-        return self.allowed_names.union(LOCAL_NAMES, filter(None, [_named(self.host)]))
+        return self.allowed_names.union(LOCAL_NAMES, [_named(self.host)])
 
     def to_text(self) -> str:
         """Return the settings as JSON, for `from_text` in a worker process."""

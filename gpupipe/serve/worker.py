@@ -15,15 +15,15 @@ import uvicorn
 
 from gpupipe.serve.application import Application
 from gpupipe.serve.metrics import Metrics
-from gpupipe.serve.protocol import LimitedProtocol, Watchdog
+from gpupipe.serve.protocol import LimitedProtocol, close_overdue
 from gpupipe.serve.reload import ModelWatch
 from gpupipe.serve.served_model import ServedModel
+from gpupipe.serve.server import BACKLOG
 from gpupipe.serve.settings import ServeSettings, token_digest
 from gpupipe.serve.slot import ModelSlot
 from gpupipe.serve.time_limit import watch_event_loop
 
 LOAD_SECONDS = 0.5  # between updates of the gauges
-BACKLOG = 2048
 DRAINED = 4  # times the body limit: what is read of longer bodies, so that clients receive the error
 
 log = logging.getLogger("gpupipe.serve")
@@ -78,12 +78,9 @@ async def _serve(
         return ModelSlot.of(served, settings, metrics)
 
     application = Application(slot_of(model), settings, metrics, token_digest())
-    limits = {
-        "read_seconds": settings.read_seconds,
-        "max_connections": settings.max_connections,
-        "max_drained_bytes": DRAINED * settings.max_body_bytes,
-    }
-    protocol = type("Connection", (LimitedProtocol,), {**limits, "metrics": metrics})
+    limits: dict[str, Any] = {"read_seconds": settings.read_seconds, "max_connections": settings.max_connections}
+    limits |= {"max_drained_bytes": DRAINED * settings.max_body_bytes, "metrics": metrics}
+    protocol = type("Connection", (LimitedProtocol,), limits)
     server = _Server(
         uvicorn.Config(
             application,
@@ -129,7 +126,7 @@ async def _serve(
         loop.add_reader(parent, lambda: stop_with_parent(parent))
     background = [
         loop.create_task(watch.run()),
-        loop.create_task(Watchdog(server.server_state, metrics).run()),
+        loop.create_task(close_overdue(server.server_state)),
         loop.create_task(_measure(application, server, metrics)),
         loop.create_task(_announce(server, metrics, on_ready)),
     ]

@@ -17,7 +17,7 @@ pytest.importorskip("starlette", reason="needs the extra serve")
 import jsonschema
 
 from gpupipe.serve.body_schemas import _choices
-from gpupipe.serve.server import LogFormatter
+from gpupipe.serve.server import _LogFormatter
 from tests.serve.conftest import AppClient
 
 Rows = list[dict[str, Any]]
@@ -159,7 +159,7 @@ def test_texts_of_clients_cannot_forge_lines_of_the_log() -> None:
         raise ValueError(f"\n{forged}\r\x1b[2J" + "x" * 10_000_000 + f"\n{forged}" * 1000)
     except ValueError:
         record.exc_info = sys.exc_info()
-    first, *others = LogFormatter("%(levelname)s %(message)s").format(record).splitlines()
+    first, *others = _LogFormatter("%(levelname)s %(message)s").format(record).splitlines()
     assert first == rf"ERROR to /\n{forged}\x1b[2J\u2028"
     assert len(others) == 60 and all(line.startswith("    ") and len(line) <= 2000 for line in others)
     assert "\x1b" not in "".join(others)

@@ -49,7 +49,7 @@ VALUES: dict[pa.DataType, st.SearchStrategy[Any]] = {
     **{pa.time32(unit): st.integers(0, 86_399) for unit in ("s", "ms")},
     **{pa.time64(unit): st.integers(0, 86_399) for unit in ("us", "ns")},
     **{
-        kind: st.decimals(-(10**8), 10**8, places=2)
+        kind: st.decimals(-(10**6), 10**6, places=2)
         for kind in (pa.decimal128(38, 2), pa.decimal256(76, 20), pa.decimal32(9, 2), pa.decimal64(18, 4))
     },
     pa.decimal128(38, 0): st.integers(-(10**37), 10**37).map(Decimal),
@@ -122,7 +122,7 @@ def test_columns_of_all_types_are_read_as_in_files(
 
 @pytest.mark.nightly
 @pytest.mark.parametrize("name", ["age", "income", "plan", "member", "joined"])
-@settings(max_examples=5000, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=1500, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(column=columns())
 def test_many_columns_of_all_types_are_read_as_in_files(
     client: AppClient, model: Model, rows: Rows, name: str, column: pa.Array
@@ -136,7 +136,7 @@ def test_types_whose_rows_can_share_values_are_refused_by_name(client: AppClient
     assert status == 400 and error.startswith("column 'plan': expected numbers") and "found " in error
 
 
-def test_times_are_no_numbers_even_if_they_are_out_of_range(client: AppClient, rows: Rows) -> None:
+def test_times_cannot_be_numbers_even_if_they_are_out_of_range(client: AppClient, rows: Rows) -> None:
     for column in (
         pa.array([2**62], pa.timestamp("s")),
         pa.array([None], pa.timestamp("us")),
@@ -177,11 +177,11 @@ def test_large_integers_are_one_number_in_every_form(client: AppClient, model: M
         for form in forms:
             status, answer = predicted(client, with_column(row, name, form))
             answers.add(answer.column(1)[0].as_py() if status == 200 else status)
-        inputs = [
+        inputs: Rows = [
             {"name": other, "datatype": kinds[other] if other != name else "INT64", "shape": [1], "data": [cell]}
             for other, cell in row.items()
         ]
-        bodies = [(json.dumps({"inputs": inputs}).encode(), {})]
+        bodies: list[tuple[bytes, dict[str, str]]] = [(json.dumps({"inputs": inputs}).encode(), {})]
         if 0 <= value < 2**64:
             tensor = next(tensor for tensor in inputs if tensor["name"] == name)
             tensor |= {"datatype": "UINT64", "parameters": {"binary_data_size": 8}}
