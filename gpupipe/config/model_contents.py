@@ -12,12 +12,23 @@ CHECKED_FIELDS = {
     "amount", "as_of", "columns", "difference", "from", "gap", "half_life", "inputs", "key", "periods", "product",
     "ratio", "sum", "table", "time", "to", "use", "windows",
 }  # fmt: skip
-TABLE_TEXTS: tuple[tuple[str, ...], ...] = (("csv", "null_values"), ("csv", "comment"), ("schema", "*", "format"))
+TABLE_TEXTS: tuple[tuple[str, ...], ...] = (
+    ("csv", "null_values"),
+    ("csv", "comment"),
+    ("csv", "names"),
+    ("schema", "*", "format"),
+)
 EVENT_TEXTS = (*TABLE_TEXTS, ("where",), ("compute", "*"), ("prefix",))
 # The same for parameters of models: files, columns, durations, and names of models and metrics.
 CHECKED_PARAMS = {
-    "eval_metric", "interaction_constraints", "interaction_cst", "models", "scoring", "time_limit", "use",
-}  # fmt: skip
+    "eval_metric",
+    "interaction_constraints",
+    "interaction_cst",
+    "models",
+    "scoring",
+    "time_limit",
+    "use",
+}
 
 
 def secrets_in_model(root: Node, secrets: Collection[str]) -> Iterator[Problem]:
@@ -44,6 +55,9 @@ def _kept_texts(root: Node) -> Iterator[Node]:
         yield from root.at("source", *texts)
     for texts in EVENT_TEXTS:
         yield from root.at("tables", "*", *texts)
+    if any(root.at("source", "entities")):  # then these are new names, not those of columns
+        yield from root.at("source", "target")
+        yield from root.at("tables", "*", "on", "left")
     yield from _free_texts(root.at("data", "*"), ("dtype", "range"))
     for item in root.at("features", "*"):
         for op in item.value if isinstance(item.value, dict) else ():

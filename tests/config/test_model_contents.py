@@ -60,3 +60,18 @@ def test_a_parameter_of_an_estimator_is_refused_unless_it_may_be_shown(entry: st
     load_config(tmp_path / "c.yaml", environment={"Z": "gini"})  # a word of gpupipe
     (tmp_path / "c.yaml").write_text((tmp_path / "c.yaml").read_text().replace("${Z}", "${Z!}"))
     load_config(tmp_path / "c.yaml", environment={"Z": "dotterel"})
+
+
+def test_a_new_name_of_a_column_is_refused_and_that_of_a_column_of_the_table_is_not(tmp_path: Path) -> None:
+    (tmp_path / "c.yaml").write_text(
+        "source: {entities: {table: o, as_of: 2024-05-01, label: {none: o, within: 9d}}, target: '${Z}'}\n"
+        "tables:\n"
+        "  o: {path: o.csv, on: {left: '${Z}', right: '${Z}'}, cardinality: one_to_many, time: '${Z}',\n"
+        "    csv: {names: [a, '${Z}']}}\n"
+    )
+    with pytest.raises(ConfigError) as caught:
+        load_config(tmp_path / "c.yaml", environment={"Z": "dotterel"})
+    at = [problem.split(": ")[1] for problem in caught.value.problems]
+    assert at == ["source.target", "tables.o.on.left", "tables.o.csv.names[1]"]
+    (tmp_path / "c.yaml").write_text("source: {path: t.csv, target: '${Z}', id: '${Z}x'}\n")
+    assert load_config(tmp_path / "c.yaml", environment={"Z": "dotterel"}).source.target == "dotterel"

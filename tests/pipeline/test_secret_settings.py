@@ -78,6 +78,33 @@ def test_no_output_has_a_value(
     assert find(texts, tmp_path / "none", others) == {}
 
 
+@pytest.mark.nightly
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("name", [*DOCUMENTS, *NIGHTLY])
+def test_no_output_has_a_value_that_one_setting_has_alone(
+    name: str, kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Most of these values are wrong for their setting, so this is about errors too."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("Z", KINDS[kind])
+    _record_trackers(monkeypatch)
+    write_inputs(tmp_path)
+    paths = list[tuple[str, ...]]()
+    with_texts(read_document(name), lambda path, text: paths.append(path) or text)
+    leaks = {}
+    for i, own in enumerate(paths):
+        document = with_texts(read_document(name), lambda path, text, own=own: "${Z}" if path == own else text)
+        Path("c.json").write_text(json.dumps(document))
+        output = tmp_path / f"run_{i}"
+        assert main(["--debug", "run", "c.json", "-o", str(output)]) in (0, 2, 3, 4, 5)
+        streams = capsys.readouterr()
+        sent = json.dumps([message for message in SENT if message["do"] != "files"])
+        if found := find({KINDS[kind]: kind}, output, {"stdout": streams.out, "stderr": streams.err, "sent": sent}):
+            leaks[".".join(own)] = found
+        SENT.clear()
+    assert leaks == {}
+
+
 def _write_with_variables(name: str, monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
     """Write the document with a variable for each text, and return the variables by text.
 

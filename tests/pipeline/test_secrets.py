@@ -1,6 +1,6 @@
 """Secret variables: their values appear in no output of a command, wherever a configuration uses them.
 
-The same applies to any six consecutive characters of a value, however they are escaped.
+The same applies to any six consecutive characters of a value, however they are escaped; of a value of digits, to 18.
 """
 
 from __future__ import annotations
@@ -42,8 +42,9 @@ SECRETS = {"TOKEN": "s3cr3t-token", "UNUSED": "Support"}
 VALUES = {
     "token": "gK7vQ2xW9rT4mZ8pL3yB6nC1jF5hD0sA7uE2wQ9kX4zV8bN3mR6tY1gH5jP0cL7dS2fK",
     "hostile": "gK7'v\"Q2x\\W9r\nT4m/Z8p%L3y B6n+C1j]: {F5h#",
-    "digits": "481516234",
+    "digits": "4815162342108947311656208391540276130958",
 }
+LEAST_DIGITS = 18  # figures of a file have at most 17, so no figure can be a piece of the digits by chance
 TABLE, MODEL = "source: {path: T.csv, target: y}\n", "models: [logistic_regression]\n"
 # Positions of a secret in valid and invalid settings; ${D} is its value as the name of a folder.
 PLACES = {
@@ -110,8 +111,8 @@ def escaped(value: str) -> set[str]:
 
 def leaked(value: str, text: str) -> list[str]:
     """Return the pieces of a value that are in a text."""
-    lower = text.lower()
-    pieces = {form.lower()[i : i + 6] for form in escaped(value) for i in range(len(form) - 5)}
+    lower, n = text.lower(), LEAST_DIGITS if value.isdecimal() else 6
+    pieces = {form.lower()[i : i + n] for form in escaped(value) for i in range(len(form) - n + 1)}
     return sorted(piece for piece in pieces if piece in lower)
 
 
@@ -129,7 +130,10 @@ def write_table(path: Path) -> None:
     path.write_text("\n".join(["a,b,c,y", *rows]) + "\n")
 
 
-@pytest.mark.parametrize("value", VALUES.values(), ids=list(VALUES))
+@pytest.mark.parametrize(
+    "value",
+    [pytest.param(value, id=name, marks=[pytest.mark.nightly] * (name != "hostile")) for name, value in VALUES.items()],
+)
 @pytest.mark.parametrize("place", PLACES)
 def test_no_command_shows_a_secret(
     place: str, value: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]

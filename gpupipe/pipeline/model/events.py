@@ -38,11 +38,13 @@ class ServedEvents:
 
     @classmethod
     def of(cls, config: Config, derivation: Derivation | None) -> ServedEvents:
-        """Return the event tables that the features of a run read, and the one that its rows are built from."""
-        entities, names = config.source.entities, dict.fromkeys([] if derivation is None else derivation.tables)
-        if entities is not None:
-            names[entities.table] = None
-        return cls({name: config.tables[name] for name in names}, entities)
+        """Return the event tables that the features of a run read, and the one that its rows are built from.
+
+        Only the rows need the `time` of a table: the features have theirs.
+        """
+        entities, names = config.source.entities, [] if derivation is None else derivation.tables
+        tables = {name: config.tables[name].model_copy(update={"time": None}) for name in names}
+        return cls(tables if entities is None else tables | {entities.table: config.tables[entities.table]}, entities)
 
     def to_json(self) -> dict[str, Any]:
         """Return the settings as JSON values, without paths."""
