@@ -10,7 +10,6 @@ from gpupipe.artifact.manifest import NAME as MANIFEST
 from gpupipe.errors import ConfigError
 from gpupipe.io.origin_settings import database_name
 from gpupipe.io.output_conflicts import ProtectedInput
-from gpupipe.io.settings import TableSource
 from gpupipe.references import REFERENCE, split_reference
 
 if TYPE_CHECKING:
@@ -26,7 +25,7 @@ def run_inputs(config: Config) -> list[ProtectedInput]:
         found += [ProtectedInput(path, f"the table {name!r}") for path in table.locations]
     if config.origin.path is not None:
         found.append(ProtectedInput(os.fspath(config.origin.path), "the configuration"))
-    for code in code_references(config).values():
+    for code in filter(REFERENCE.fullmatch, code_references(config).values()):
         found.append(ProtectedInput(os.fspath(split_reference(code)[0]), "code of the configuration"))
     if config.cluster.scheduler_file is not None:
         found.append(ProtectedInput(os.fspath(config.cluster.scheduler_file), "the file of the scheduler"))
@@ -38,34 +37,25 @@ def run_inputs(config: Config) -> list[ProtectedInput]:
 
 
 def code_references(config: Config) -> dict[str, str]:
-    """Return the Python code that a configuration names, by setting: ``file.py:function``.
+    """Return the code of a configuration, by setting: ``file.py:function``, queries, and classes of Iceberg catalogs.
 
     A run executes this code. So do ``check`` and ``plan``, because columns depend on its results.
     """
-    found: dict[str, Any] = {f"{name}.prepare": section.prepare for name, section in _sections(config).items()}
+    found: dict[str, Any] = {}
+    for name, section in [("source", config.source), *((f"tables.{name}", it) for name, it in config.tables.items())]:
+        found[f"{name}.prepare"] = section.prepare
+        found[f"{name}.sql"] = section.sql and f"the query of {database_name(str(section.uri))}"
+        catalog = section.catalog if isinstance(section.catalog, dict) else {}
+        found |= {f"{name}.catalog.{key}": value for key, value in catalog.items() if "impl" in key.lower()}
     found |= {f"features[{i}].{op.title()}.use": getattr(op, "use", None) for i, op in enumerate(config.features)}
-    found |= {f"models[{i}].{it.name}.use": getattr(it.params, "use", None) for i, it in enumerate(config.models)}
-    return {setting: code for setting, code in found.items() if isinstance(code, str) and REFERENCE.fullmatch(code)}
-
-
-def code_of(config: Config) -> dict[str, str]:
-    """Return all code of a configuration, by setting: Python code, SQL queries, and classes of an Iceberg catalog."""
-    found = code_references(config)
-    for name, section in _sections(config).items():
-        if section.sql is not None:
-            found[f"{name}.sql"] = f"the query of {database_name(str(section.uri))}"
-        properties = section.catalog if isinstance(section.catalog, dict) else {}
-        found |= {f"{name}.catalog.{key}": value for key, value in properties.items() if "impl" in key.lower()}
-    return found
-
-
-def _sections(config: Config) -> dict[str, TableSource]:
-    return {"source": config.source} | {f"tables.{name}": table for name, table in config.tables.items()}
+    uses = {f"models[{i}].{it.name}.use": getattr(it.params, "use", None) for i, it in enumerate(config.models)}
+    found |= {setting: use for setting, use in uses.items() if isinstance(use, str) and REFERENCE.fullmatch(use)}
+    return {setting: code for setting, code in found.items() if isinstance(code, str)}
 
 
 def refuse_code(config: Config) -> None:
     """Raise ConfigError if the configuration names code, for ``--no-code``."""
-    if code := code_of(config):
+    if code := code_references(config):
         where = "; ".join(f"{setting}: {reference}" for setting, reference in code.items())
         fix = "review the code and remove --no-code, or use `gpupipe check --no-data`, which runs no code and no query"
         raise ConfigError("the configuration names code, and --no-code is set", where=where, fix=fix)
@@ -73,7 +63,7 @@ def refuse_code(config: Config) -> None:
 
 def code_line(config: Config) -> str:
     """Return the line of ``check`` and ``plan`` about the code that they ran, or ``""``."""
-    code = code_of(config)
+    code = code_references(config)
     return f"ran code of the configuration: {', '.join(dict.fromkeys(code.values()))}" if code else ""
 
 

@@ -78,7 +78,7 @@ def guard_batches(
 
 def _reason(error: Exception, secrets: tuple[str, ...]) -> str:
     """Return the message of a library on one line, without colors, codes, the text of the query, and secrets."""
-    text = _NOISE.sub("", str(error))
+    text = "".join(c if c.isprintable() else " " for c in _NOISE.sub("", str(error)))
     for secret in secrets:
         text = text.replace(secret, "***")
     return reason_of(type(error)(text) if not text.strip() else Exception(text)).rstrip(" .")

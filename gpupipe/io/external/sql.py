@@ -9,19 +9,21 @@ from __future__ import annotations
 
 import os
 import re
+import sys
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, suppress
 from pathlib import Path
 from typing import Any
-from urllib.parse import quote, unquote, urlsplit
+from urllib.parse import parse_qsl, quote, unquote, urlsplit
 
 import pyarrow as pa
 
 from gpupipe.errors import DataError
 from gpupipe.io.external.open_table import OpenTable, convert_errors, guard_batches, load_library
+from gpupipe.io.external.server_calls import wait_for, without_notices
 from gpupipe.io.files import reason_of
-from gpupipe.io.origin_settings import DATABASE_FILE, SqlOptions
+from gpupipe.io.origin_settings import DATABASE_FILE, SECRET, SqlOptions
 from gpupipe.io.settings import TableSource
 from gpupipe.io.table_copy import PREFIX
 
@@ -32,18 +34,17 @@ TO_CONNECT = "check user, password, host and name of the database in uri"
 TO_QUERY = "correct the query"
 NO_SELECT = "sql takes one SELECT statement"
 TO_SELECT = "write one statement that only reads and begins with SELECT, WITH, VALUES or TABLE, or in DuckDB with FROM"
-DUCKDB = dict.fromkeys(
-    ("python_enable_replacements", "autoinstall_known_extensions", "autoload_known_extensions"), False
-)
-CALL = re.compile(r'"function_name":"((?:[^"\\]|\\.)*)"')  # in the JSON form of a query
-# Functions that run a text: the first may choose it after the checks, the second takes WITH clauses that write.
-RUNS_TEXT = ("query", "json_execute_serialized_sql")
-STORED_TEXT = f"""SELECT name FROM (
+# Functions of DuckDB that run a text, or functions by name, in a new connection, where WITH clauses may write.
+RUNS_TEXT = r"query|json_execute_serialized_sql|\w*external_resource\w*"
+STORED_TEXT = rf"""SELECT name FROM (
     SELECT view_name AS name, sql FROM duckdb_views() WHERE NOT internal UNION ALL
     SELECT function_name, macro_definition FROM duckdb_functions() WHERE NOT internal
-) WHERE regexp_matches(lower(sql), '\\b({"|".join(RUNS_TEXT)})"?\\s*[(]')"""
+) WHERE regexp_matches(lower(sql), '\b({RUNS_TEXT})"?\s*[(]')"""
+PART_OF_A_QUERY = "SELECT * FROM (\n{}) AS query"
+CONNECT_SECONDS = 60.0
 TO_READ = "check that the server is running and that the query ends without errors, then run the same command again"
-Reader = Iterator[pa.RecordBatchReader]
+Rows = tuple[pa.Schema, Iterator[pa.RecordBatch]]
+Reader = Iterator[Rows]
 
 
 @contextmanager
@@ -57,26 +58,29 @@ def open_query(source: TableSource) -> Iterator[OpenTable]:
     label, secrets = source.label, _secrets(source.uri)
     # Drivers put the query into parentheses, where a semicolon is an error and a comment at its end must be closed.
     sql = f"{source.sql.rstrip(BLANKS)}\n"
-    with DRIVERS[source.uri.partition("://")[0]](sql, source, label, secrets) as reader:
-        batches = guard_batches(iter(reader), "the query failed while its rows were read", label, TO_READ, secrets)
-        yield OpenTable(label, reader.schema, batches)
+    with DRIVERS[source.uri.partition("://")[0]](sql, source, label, secrets) as (schema, rows):
+        batches = guard_batches(iter(rows), "the query failed while its rows were read", label, TO_READ, secrets)
+        yield OpenTable(label, schema, batches)
 
 
 @contextmanager
 def _postgresql(sql: str, source: TableSource, label: str, secrets: tuple[str, ...]) -> Reader:
     dbapi = load_library("adbc_driver_postgresql.dbapi", "adbc-driver-postgresql", EXTRA)
-    with convert_errors("cannot connect to the database", label, TO_CONNECT, secrets):
-        connection = dbapi.connect(source.uri)
-    with _closed_quietly(connection), connection.cursor() as cursor:
+    with convert_errors("cannot connect to the database", label, TO_CONNECT, secrets), without_notices():
+        connection = wait_for(lambda: dbapi.connect(source.uri), CONNECT_SECONDS)
+    with _closed_quietly(connection), _closed_quietly(connection.cursor()) as cursor:
+        statement = cursor.adbc_statement  # methods of the cursor take over Ctrl-C, and wait on
+
+        def run(text: str, method: Callable[[], Any]) -> Any:
+            statement.set_sql_query(text)
+            return wait_for(method)
+
         with convert_errors("the query failed", label, TO_QUERY, secrets):
-            cursor.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ READ ONLY")
-            cursor.adbc_execute_schema(sql)  # parses it; neither this nor the next statement runs the query
-        with convert_errors(NO_SELECT, label, TO_SELECT, secrets):
-            cursor.adbc_execute_schema(_in_parentheses(sql))
+            run("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ READ ONLY", statement.execute_update)
+        _require_parsed(lambda text: run(text, statement.execute_schema), sql, label, secrets)
         with convert_errors("the query failed", label, TO_QUERY, secrets):
-            cursor.execute(sql)
-            reader = cursor.fetch_record_batch()
-        yield reader
+            reader = pa.RecordBatchReader.from_stream(run(sql, statement.execute_query)[0])
+        yield reader.schema, iter(lambda: wait_for(lambda: next(reader, None)), None)
 
 
 @contextmanager
@@ -85,34 +89,30 @@ def _sqlite(sql: str, source: TableSource, label: str, secrets: tuple[str, ...])
     path = _existing_file(source)
     with convert_errors("cannot open the database", label, "check the file", secrets):
         connection = dbapi.connect(f"file:{quote(str(path))}?mode=ro")
-    with _closed_quietly(connection), connection.cursor() as cursor:
+    with _closed_quietly(connection), _closed_quietly(connection.cursor()) as cursor:
         # SQLite has no column types: the driver infers them from the first batch.
         cursor.adbc_statement.set_options(**{"adbc.sqlite.query.batch_rows": BATCH_ROWS})
-        with convert_errors("the query failed", label, TO_QUERY, secrets):
-            cursor.adbc_prepare(sql)
-        with convert_errors(NO_SELECT, label, TO_SELECT, secrets):
-            cursor.adbc_prepare(_in_parentheses(sql))  # the driver would drop a second statement silently
+        _require_parsed(cursor.adbc_prepare, sql, label, secrets)
         with convert_errors("the query failed", label, TO_QUERY, secrets):
             cursor.execute(sql)
             reader = cursor.fetch_record_batch()
-        yield reader
+        yield reader.schema, reader
 
 
 @contextmanager
 def _duckdb(sql: str, source: TableSource, label: str, secrets: tuple[str, ...]) -> Reader:
     duckdb = load_library("duckdb", "duckdb", EXTRA)
-    options = source.sql_options or SqlOptions()
-    path = None if source.uri == "duckdb://" else _existing_file(source)
-    to_open = "check the file, and that no process writes to it"
-    to_load = f"install it with DuckDB {duckdb.__version__}"
+    options, path = source.sql_options or SqlOptions(), None if source.uri == "duckdb://" else _existing_file(source)
+    off = ("python_enable_replacements", "autoinstall_known_extensions", "autoload_known_extensions")
     with tempfile.TemporaryDirectory(prefix=PREFIX) as spilled:  # by default, it is next to the database
-        settings = {**DUCKDB, "allow_persistent_secrets": options.external_access, "temp_directory": spilled}
-        with duckdb.connect(config=settings) as connection:
-            with convert_errors("cannot open the database", label, to_open):
+        own = {"allow_persistent_secrets": options.external_access, "temp_directory": spilled}
+        with duckdb.connect(config=dict.fromkeys(off, False) | own) as connection:
+            with convert_errors("cannot open the database", label, "check the file, and that no process writes to it"):
                 if path is not None:
                     _attach(connection, path)
             for name in options.extensions:
-                with convert_errors(f"the extension {name} cannot be loaded", label, f"{to_load}: INSTALL {name}"):
+                fix = f"install it with DuckDB {duckdb.__version__}: INSTALL {name}"
+                with convert_errors(f"the extension {name} cannot be loaded", label, fix):
                     connection.load_extension(name)
             folders = _confine(connection, options)
             with convert_errors("the query failed", label, f"{TO_QUERY}; it may only read"):
@@ -123,7 +123,7 @@ def _duckdb(sql: str, source: TableSource, label: str, secrets: tuple[str, ...])
                     what = f"the query may read files in {', '.join(folders) or 'no folder'} only: {reason_of(error)}"
                     fix = "list the folder in sql_options.directories, or set sql_options.external_access"
                     raise DataError(what, where=label, fix=fix) from None
-            yield reader
+            yield reader.schema, reader
 
 
 def _attach(connection: Any, path: Path) -> None:
@@ -133,14 +133,13 @@ def _attach(connection: Any, path: Path) -> None:
     found = connection.execute("SELECT database_name FROM duckdb_databases() WHERE NOT internal AND path IS NOT NULL")
     connection.execute('USE "{}"'.format(found.fetchone()[0].replace('"', '""')))
     if found := connection.execute(STORED_TEXT).fetchone():
-        raise ValueError(f"the view or macro {found[0]} runs a text as a query ({' or '.join(RUNS_TEXT)})")
+        raise ValueError(f"the view or macro {found[0]} runs a text as a query, which cannot be checked")
 
 
 def _confine(connection: Any, options: SqlOptions) -> list[str]:
     """Limit the files that a connection may open, for good; return the folders."""
-    here = os.getcwd()
     folders = [os.path.abspath(os.path.expanduser(folder)) for folder in options.directories]
-    folders += [here] if here != os.path.sep else []
+    folders += [here] if (here := os.getcwd()) != os.path.sep else []
     connection.execute("SET allowed_directories = ?", [folders])
     connection.execute("SET allow_community_extensions = false")
     if not options.external_access:
@@ -150,40 +149,41 @@ def _confine(connection: Any, options: SqlOptions) -> list[str]:
 
 
 def _require_select(connection: Any, sql: str, label: str) -> None:
-    """Raise DataError unless DuckDB parses the text as one statement that only reads."""
+    """Raise an error unless DuckDB parses the text as one statement that only reads."""
     types = [statement.type.name for statement in connection.extract_statements(sql)]
     if types != ["SELECT"]:
-        found = f"{len(types)} statements: " * (len(types) > 1) + (", ".join(types) or "none").replace(
-            "MULTI", "PIVOT without IN"
-        )
-        fix = "list the values, as in PIVOT t ON a IN ('x', 'y')" if types == ["MULTI"] else TO_SELECT
-        raise DataError(f"{NO_SELECT}; found {found}", where=label, fix=fix)
+        found = ", ".join(types).replace("MULTI", "PIVOT without IN (VALUES)") or "none"
+        raise DataError(f"{NO_SELECT}; found {found}", where=label, fix=TO_SELECT)
     (parsed,) = connection.execute("SELECT json_serialize_sql(?::VARCHAR)", [sql]).fetchone()
-    if calls := {*map(str.lower, CALL.findall(parsed))} & {*RUNS_TEXT}:
-        what = f"{NO_SELECT}; found {min(calls)}(), which runs a text as another one"
-        raise DataError(what, where=label, fix="write that text itself, in parentheses")
-    if parsed.startswith('{"error":true'):
-        raise ValueError(f"DuckDB cannot write the query as JSON, so it cannot be checked: {parsed}")
-    connection.execute(f"EXPLAIN {_in_parentheses(sql)}")
+    if call := re.search(rf'"function_name":"({RUNS_TEXT})"|^{{"error":true', parsed, re.IGNORECASE):
+        raise DataError(f"{NO_SELECT}; found {call[1] or parsed}", where=label, fix=f"{TO_SELECT}; omit this function")
+    connection.execute(f"EXPLAIN {PART_OF_A_QUERY.format(sql)}")
 
 
-DRIVERS: dict[str, Callable[[str, TableSource, str, tuple[str, ...]], AbstractContextManager[pa.RecordBatchReader]]] = {
+DRIVERS: dict[str, Callable[[str, TableSource, str, tuple[str, ...]], AbstractContextManager[Rows]]] = {
     "postgresql": _postgresql, "sqlite": _sqlite, "duckdb": _duckdb,
 }  # fmt: skip
 
 
-def _in_parentheses(sql: str) -> str:
-    return f"SELECT * FROM (\n{sql}) AS query"
+def _require_parsed(parse: Callable[[str], Any], sql: str, label: str, secrets: tuple[str, ...]) -> None:
+    """Raise DataError unless the driver parses the text, without running it, and then as a part of another query."""
+    with convert_errors("the query failed", label, TO_QUERY, secrets):
+        parse(sql)
+    with convert_errors(NO_SELECT, label, TO_SELECT, secrets):
+        parse(PART_OF_A_QUERY.format(sql))
 
 
 @contextmanager
-def _closed_quietly(connection: Any) -> Iterator[None]:
-    """Close a connection on exit; a connection that was lost cannot be closed and must not hide its error."""
+def _closed_quietly(opened: Any) -> Iterator[Any]:
+    """Close a connection or cursor on exit; one that was lost cannot be closed and must not hide its error."""
     try:
-        yield
+        yield opened
     finally:
         with suppress(Exception):  # drivers have no common base class
-            connection.close()
+            if isinstance(sys.exc_info()[1], KeyboardInterrupt):  # a thread may still use it: it cannot be closed
+                wait_for(opened.adbc_cancel, 2.0)
+            else:
+                opened.close()
 
 
 def _existing_file(source: TableSource) -> Path:
@@ -199,7 +199,8 @@ def _existing_file(source: TableSource) -> Path:
 def _secrets(uri: str) -> tuple[str, ...]:
     """Return the forms of the password in a URI, which libraries may quote in messages."""
     try:
-        password = urlsplit(uri).password
+        parts = urlsplit(uri)
+        found = [parts.password or "", *(value for key, value in parse_qsl(parts.query) if SECRET.search(key))]
     except ValueError:
-        password = None
-    return tuple(dict.fromkeys([uri, *([password, unquote(password)] if password else [])]))
+        found = []
+    return tuple(dict.fromkeys([uri, *(form for each in found if each for form in (each, unquote(each), quote(each)))]))

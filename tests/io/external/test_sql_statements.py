@@ -1,4 +1,4 @@
-"""What a query may do: read its database and files that its settings allow."""
+"""Limits of queries: one statement that reads the database and the allowed files."""
 
 from __future__ import annotations
 
@@ -215,7 +215,7 @@ def test_a_database_that_is_open_in_this_process(shop: Path) -> None:
         input_files(source)
 
 
-def test_temporary_files_are_not_beside_the_database(shop: Path) -> None:
+def test_temporary_files_are_not_in_the_folder_of_the_database(shop: Path) -> None:
     query = "SELECT current_setting('temp_directory') AS folder"
     (folder,) = read_arrow(TableSource(sql=query, uri="duckdb:///shop.duckdb")).table.column("folder").to_pylist()
     assert Path(folder).parent == Path(tempfile.gettempdir())
