@@ -80,8 +80,9 @@ def detect_drift(
     `adjust` returns the source of a path with other reader settings.
     """
     from gpupipe.pipeline.drift.comparison import compare
+    from gpupipe.pipeline.scoring.local import adjust_tables
 
-    reference = load_reference(model)
+    reference, tables = load_reference(model), adjust_tables(model, tables, adjust)
     return compare(model, reference, scan_rows(model, reference, data, by, tables, as_of, adjust))
 
 
