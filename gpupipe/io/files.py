@@ -74,8 +74,8 @@ class SourceFile:
     @classmethod
     def local(cls, path: str, status: os.stat_result, file_format: str, **more: Any) -> SourceFile:
         """Return the local file at `path` with the given `os.stat` result; `more` are further attributes."""
-        times = {"ctime_ns": status.st_ctime_ns, "inode": status.st_ino}
-        return cls(path, status.st_size, status.st_mtime_ns, file_format, **times, **more)
+        more |= {"ctime_ns": status.st_ctime_ns, "inode": status.st_ino}
+        return cls(path, status.st_size, status.st_mtime_ns, file_format, **more)
 
     @property
     def identity(self) -> tuple[str, int, int, str, int, int]:

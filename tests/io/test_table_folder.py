@@ -56,6 +56,11 @@ def link_twice(folder: Path) -> None:
     link(folder / "first.csv", ".second")
 
 
+def link_behind_a_link(folder: Path) -> None:
+    link(folder / ".store/e", "../../private")
+    link(folder / "south", ".store")
+
+
 LINKS: dict[str, Callable[[Path], None]] = {
     "relative": lambda folder: link(folder / "e.csv", "../private/x.csv"),
     "absolute": lambda folder: link(folder / "e.csv", folder.parent / "private/x.csv"),
@@ -68,10 +73,7 @@ LINKS: dict[str, Callable[[Path], None]] = {
     "folder of hive": lambda folder: link(folder / "year=2026", "../private/more"),
     "folder in a folder": lambda folder: link(folder / "north/e", folder.parent / "private"),
     "by way of outside": lambda folder: link(folder / "e.csv", "../lake/../private/x.csv"),
-    "folder behind a link inside": lambda folder: (
-        link(folder / ".store/e", "../../private"),
-        link(folder / "south", ".store"),
-    )[0],
+    "folder behind a link inside": link_behind_a_link,
 }
 
 
