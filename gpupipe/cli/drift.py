@@ -118,7 +118,10 @@ def command(
         on = device if cluster is None else "cpu"  # then, it is that of the workers
         loaded = load_model(model, on, allow_code=allow_code, untrusted=untrusted, limits=model_limits)
         if cluster is None or not isinstance(loaded, Model):
-            found = loaded.drift(adjust(loaded.source_of(data)), by, further, as_of)
+            from gpupipe.pipeline.scoring.local import adjust_tables
+
+            sources = adjust_tables(loaded, further, adjust)
+            found = loaded.drift(adjust(loaded.source_of(data)), by, sources, as_of)
         else:
             from gpupipe.config.cluster import settings_of
             from gpupipe.pipeline.drift.cluster import detect_on_cluster

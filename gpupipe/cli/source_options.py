@@ -29,6 +29,7 @@ REWRITES = (
     (r"or [\w ]+:? csv: \{bad_rows: skip\}", "or write such rows to a file: --on-error reject"),
     (r"csv: \{(\w+): ([^{}]*)\}", r"--source csv.\1=\2"),
     (r"source: \{isolate: true\}", "--isolate"),
+    (r"\boutside_files: true", "--source outside_files=true"),
     (r"\bsource\.format: (\w+)", r"--source format=\1"),
     (r"(?<!--source )(?<!['./])\bcsv\.(\w+)", r"--source csv.\1"),
     (r"relative to the configuration", "relative to the current folder"),
@@ -120,7 +121,7 @@ def parse_source_options(values: Sequence[str], base: TableSource) -> TableSourc
 def _keys() -> tuple[str, ...]:
     from gpupipe.io.csv_settings import CsvSettings  # here: `--help` needs no pydantic
 
-    return ("format", *(f"csv.{name}" for name in CsvSettings.model_fields), "isolate")
+    return ("format", *(f"csv.{name}" for name in CsvSettings.model_fields), "isolate", "outside_files")
 
 
 def _value(key: str, text: str, where: str, composer: Composer) -> Node:

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from gpupipe.config.document import Node
 from gpupipe.config.environment import escape
+from gpupipe.io.table_folder import find_matches
 
 # The fields that contain paths; * is every item or key.
 OF_TABLES = ("path", "prepare", "delta", "uri", "sql_options.directories")
@@ -41,7 +42,7 @@ def resolve_path(path: str, folder: Path) -> str:
 
 def _is_there(path: Path) -> bool:
     return os.path.exists(path) or (  # Path.exists raises if a name is too long
-        glob.has_magic(str(path)) and next(glob.iglob(str(path), recursive=True), None) is not None
+        glob.has_magic(str(path)) and next(find_matches(str(path)), None) is not None
     )
 
 

@@ -9,6 +9,7 @@ from dataclasses import replace
 
 from gpupipe.errors import DataError
 from gpupipe.io.files import SourceFile, mask, remote_identity
+from gpupipe.io.table_folder import TableFolder
 
 FIX = "run again when no process writes to the file; to replace a file safely, write a new file and rename it"
 
@@ -19,8 +20,10 @@ def require_unchanged(file: SourceFile, descriptor: int | None = None) -> Iterat
 
     Costs one stat for a local file (two if it is not open) and one request for a remote file. If the file changed, an
     error in the body is reported as the change. `descriptor` is that of the open local file. Raise DataError if the
-    size, modification time or entity tag of the file has changed, or it was replaced or removed.
+    size, modification time or entity tag of the file has changed, it was replaced or removed, or leads elsewhere here.
     """
+    if file.folder and os.path.islink(file.path):  # on a worker, a path may lead elsewhere
+        TableFolder(file.folder).require(file.path)
     before = None if file.remote is not None else _require_same(file, descriptor=descriptor)
     try:
         yield

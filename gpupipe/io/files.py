@@ -19,6 +19,7 @@ from gpupipe.io.formats.registry import format_of, require_format
 from gpupipe.io.network_errors import network_error
 from gpupipe.io.settings import TableSource
 from gpupipe.io.table_copy import TableCopy
+from gpupipe.io.table_folder import FIX, Outside, TableFolder, find_matches
 from gpupipe.io.zip_members import member_format
 from gpupipe.system_errors import OPEN_FILES, THREADS, shortage
 
@@ -27,7 +28,7 @@ PLUGINS = {"s3": "s3fs", "s3a": "s3fs", "gs": "gcsfs", "gcs": "gcsfs", "abfs": "
            "http": "aiohttp", "https": "aiohttp", "hdfs": "pyarrow", "sftp": "paramiko", "ssh": "paramiko",
            "smb": "smbprotocol"}  # fmt: skip
 
-VERSIONS = ("ETag", "etag", "md5Hash", "Content-MD5", "Digest", "Last-Modified", "ino")  # keys used by fsspec plugins
+VERSIONS = ("ETag", "etag", "md5Hash", "Content-MD5", "Digest", "Last-Modified")  # keys used by fsspec plugins
 DECRYPT = "decrypt it first; if only some columns are encrypted, exclude them with drop"
 SPECIAL_FILES = {stat.S_IFIFO: "a pipe", stat.S_IFSOCK: "a socket", stat.S_IFCHR: "a device", stat.S_IFBLK: "a device"}
 
@@ -54,6 +55,8 @@ class SourceFile:
         Of a local file: time of its last change of any kind, which programs cannot set, and its inode number.
     copy : TableCopy, optional
         The table that the file is a copy of: see `gpupipe.io.external`.
+    folder : str
+        The local folder that the file must be in wherever it is opened; ``""`` if it may be anywhere.
     """
 
     path: str
@@ -66,27 +69,13 @@ class SourceFile:
     ctime_ns: int = field(default=0, compare=False)
     inode: int = field(default=0, compare=False)
     copy: TableCopy | None = None
+    folder: str = field(default="", compare=False, repr=False)
 
     @classmethod
-    def local(
-        cls,
-        path: str,
-        status: os.stat_result,
-        file_format: str,
-        partitions: Mapping[str, str | None] | None = None,
-        copy: TableCopy | None = None,
-    ) -> SourceFile:
-        """Return the local file at `path` with the given `os.stat` result."""
-        return cls(
-            path,
-            status.st_size,
-            status.st_mtime_ns,
-            file_format,
-            partitions=dict(partitions or {}),
-            ctime_ns=status.st_ctime_ns,
-            inode=status.st_ino,
-            copy=copy,
-        )
+    def local(cls, path: str, status: os.stat_result, file_format: str, **more: Any) -> SourceFile:
+        """Return the local file at `path` with the given `os.stat` result; `more` are further attributes."""
+        more |= {"ctime_ns": status.st_ctime_ns, "inode": status.st_ino}
+        return cls(path, status.st_size, status.st_mtime_ns, file_format, **more)
 
     @property
     def identity(self) -> tuple[str, int, int, str, int, int]:
@@ -154,7 +143,9 @@ def find_files(source: TableSource) -> list[SourceFile]:
     """
     files = []
     for path in source.paths:
-        found = _remote_files(path, source.format) if "://" in path else _local_files(path, source.format)
+        outside: Outside = "read" if source.outside_files else "refuse"
+        path = path.removeprefix("file://").removeprefix("local://")  # links of local files are checked
+        found = (_remote_files if "://" in path else _local_files)(path, source.format, outside)
         formats = sorted({file.format for file in found})
         if len(formats) > 1:
             raise DataError(
@@ -166,20 +157,22 @@ def find_files(source: TableSource) -> list[SourceFile]:
     return files
 
 
-def _local_files(path: str, stated: str) -> list[SourceFile]:
+def _local_files(path: str, stated: str, outside: Outside) -> list[SourceFile]:
     full = Path(path).expanduser().absolute()
     with convert_read_errors(str(full)):  # for example a name that is too long, or an unreadable folder
         if full.is_dir():
             _require_plain_folder(full)
-            names = _readable(_files_below(str(full)), str(full), stated)
-            return [_local_file(name, stated, str(full)) for name in names]
+            folder = TableFolder(str(full), outside)
+            names = _readable(_sorted_paths(folder.walk()), str(full), stated)
+            return [_local_file(name, stated, str(full), folder) for name in names]
         if os.path.lexists(full):
             return [_local_file(str(full), stated, str(full.parent))]
         if glob.has_magic(path):
-            names = [hit for hit in _sorted_paths(glob.glob(str(full), recursive=True)) if not os.path.isdir(hit)]
+            names = [hit for hit in _sorted_paths(find_matches(str(full), outside)) if not os.path.isdir(hit)]
             if names:
                 root = _fixed_part(str(full))
-                return [_local_file(name, stated, root) for name in names]
+                folder = TableFolder(root or "/", outside)
+                return [_local_file(name, stated, root, folder) for name in names]
             raise DataError("no file matches the pattern", where=str(full), fix="check it; ** also matches subfolders")
         raise _no_such_file(full)
 
@@ -193,15 +186,6 @@ def _require_plain_folder(folder: Path) -> None:
         raise DataError("the folder is an Iceberg table", where=str(folder), fix=fix)
 
 
-def _files_below(folder: str) -> list[str]:
-    """Return the files in a folder and its subfolders; hidden folders and links to folders are skipped."""
-    found = []
-    for path, folders, names in os.walk(folder):
-        folders[:] = [name for name in folders if not _is_hidden(name)]
-        found += [os.path.join(path, name) for name in names]
-    return _sorted_paths(found)
-
-
 def _sorted_paths(paths: Iterable[str]) -> list[str]:
     """Return paths sorted by their components: ``a/z`` is before ``a-b/c``."""
     return sorted(paths, key=lambda path: path.split("/"))
@@ -212,20 +196,24 @@ def _is_hidden(name: str) -> bool:
     return name[:1] in (".", "_")
 
 
-def _local_file(name: str, stated: str, root: str) -> SourceFile:
+def _local_file(name: str, stated: str, root: str, folder: TableFolder | None = None) -> SourceFile:
+    status = os.lstat(name)
+    is_link = stat.S_ISLNK(status.st_mode)
     try:
-        status = os.stat(name)
+        status = os.stat(name) if is_link else status
     except OSError as error:
-        if not os.path.islink(name):
-            raise
         target = "itself" if error.errno == errno.ELOOP else f"{os.readlink(name)}, which does not exist"
         fix = "fix or remove the link"
         raise DataError(f"the symbolic link points to {target}", where=name, fix=fix) from None
     if not stat.S_ISREG(status.st_mode):  # reading a pipe could block for ever; a device may have no end
         kind = SPECIAL_FILES.get(stat.S_IFMT(status.st_mode), "a special file")
         raise DataError(f"expected a regular file, found {kind}", where=name, fix="write the rows to a file")
+    if folder is not None:  # before the first byte is read, which is that of an archive below
+        folder.require(name, is_link)
+    inside = "" if folder is None or folder.outside == "read" else folder.path
     stated = (format_of(name) or member_format(name) or stated) if stated == "auto" else stated
-    return SourceFile.local(name, status, require_format(name, stated), _partitions(name, root))
+    partitions = _partitions(name, root)
+    return SourceFile.local(name, status, require_format(name, stated), partitions=partitions, folder=inside)
 
 
 def _no_such_file(path: Path) -> DataError:
@@ -238,7 +226,7 @@ def _no_such_file(path: Path) -> DataError:
     return DataError("no such file or folder", where=str(path), fix=f"{hint}; {fix}" if hint else fix)
 
 
-def _remote_files(url: str, stated: str) -> list[SourceFile]:
+def _remote_files(url: str, stated: str, outside: Outside) -> list[SourceFile]:
     with convert_read_errors(url):
         system, path = _file_system(url)
         system.invalidate_cache()  # a cached listing of an earlier run may be outdated
@@ -251,6 +239,8 @@ def _remote_files(url: str, stated: str) -> list[SourceFile]:
         else:
             listed, root = system.find(path, detail=True), path
             names = _readable(sorted(listed), path, stated) if listed else []
+        if outside != "read" and (up := [n for n in names if ".." in unquote(n[len(root) :]).split("/")]):
+            raise DataError("the name of the file leads outside of the folder", where=mask(up[0]), fix=FIX)
         if names:
             return [_remote_file(system, name, listed[name], stated, root) for name in names]
     raise DataError("no files found", where=mask(url), fix="check the URL and the permission to list it")
@@ -293,9 +283,7 @@ def _remote_file(system: Any, name: str, info: Mapping[str, Any], stated: str, r
         info = system.info(name)
     size, mtime_ns, version = remote_identity(info)
     file_format = require_format(name.split("?")[0], stated)
-    # For file:// URLs, fsspec reports the ctime as "created".
-    ctime_ns = int(info["created"] * 1e9) if "ino" in info and isinstance(info.get("created"), float) else 0
-    return SourceFile(name, size, mtime_ns, file_format, version, _partitions(name, root), system, ctime_ns)
+    return SourceFile(name, size, mtime_ns, file_format, version, _partitions(name, root), system)
 
 
 def remote_identity(info: Mapping[str, Any]) -> tuple[int, int, str]:

@@ -94,6 +94,13 @@ class TableOrigin(Settings):
         None, description="Snapshot id of the Iceberg table. Default: the current one when the run starts."
     )
 
+    outside_files: bool = Field(
+        False,
+        description="Also read files outside of the folder of the table, to which a symbolic link in it, the log of a "
+        "Delta table or the metadata of an Iceberg table leads: shallow clones, `write.data.path`, and tools such as "
+        "DVC that link files. Models do not keep this setting.",
+    )
+
     @model_validator(mode="before")
     @classmethod
     def _accept_a_frame_as_path(cls, value: Any) -> Any:
@@ -222,7 +229,7 @@ class TableOrigin(Settings):
     def moved_to(self, path: str, file_format: str) -> Self:
         """Return these settings for rows that were written to files at `path`."""
         gone = dict.fromkeys((*ORIGINS, *ORIGIN_OF))
-        return self.model_copy(update={**gone, "path": path, "format": file_format})
+        return self.model_copy(update={**gone, "path": path, "format": file_format, "outside_files": False})
 
 
 def database_name(uri: str) -> str:

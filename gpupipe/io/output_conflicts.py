@@ -6,12 +6,12 @@ import glob
 import os
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Literal
 
 from gpupipe.errors import ConfigError
 from gpupipe.io.formats.registry import format_of
+from gpupipe.io.table_folder import TableFolder, find_matches, is_match, split_pattern
 
 LOCAL_URLS = ("file://", "local://")
 
@@ -82,8 +82,8 @@ def _problem(output: Path, protected: ProtectedInput, contents: Sequence[str] | 
         if protected.folder == "read" and any(map(_is_read, below)):
             return "the output would be read as part of"
     elif glob.has_magic(path) and not os.path.lexists(path):
-        fixed, pattern = _split_pattern(path)
-        if any(_matches(names, pattern) for file in written for names in _names_in(file, fixed)):
+        fixed, pattern = split_pattern(path)
+        if any(is_match(names, pattern) for file in written for names in _names_in(file, fixed)):
             return "the output would be read as part of"
     return None
 
@@ -98,10 +98,9 @@ def _local_path(path: str) -> str | None:
 def _files(path: str) -> Iterator[str]:
     """Yield the files in an existing folder, or those that match a glob."""
     if os.path.isdir(path):
-        for folder, _, names in os.walk(path):
-            yield from (os.path.join(folder, name) for name in names)
+        yield from TableFolder(path, "skip").walk(())
     elif glob.has_magic(path) and not os.path.lexists(path):
-        yield from glob.iglob(path, recursive=True)
+        yield from find_matches(path)
 
 
 def _status(path: str | Path) -> os.stat_result | None:
@@ -139,20 +138,3 @@ def _names_below(path: str, folder: str | Path) -> list[str] | None:
 def _is_read(names: Sequence[str]) -> bool:
     """Return True if a source that is a folder would read the file with these path components below it."""
     return not any(name.startswith((".", "_")) for name in names) and format_of(names[-1]) is not None
-
-
-def _split_pattern(pattern: str) -> tuple[str, list[str]]:
-    """Return the folder before the first magic character of a glob, and the remaining parts."""
-    parts = Path(os.path.abspath(pattern)).parts
-    first = next(i for i, part in enumerate(parts) if glob.has_magic(part))
-    return os.path.join(*parts[:first]), list(parts[first:])
-
-
-def _matches(names: Sequence[str], pattern: Sequence[str]) -> bool:
-    if not pattern:
-        return not names
-    if pattern[0] == "**":
-        return any(_matches(names[i:], pattern[1:]) for i in range(len(names) + 1))
-    if not names or (names[0].startswith(".") and not pattern[0].startswith(".")):
-        return False
-    return fnmatchcase(names[0], pattern[0]) and _matches(names[1:], pattern[1:])

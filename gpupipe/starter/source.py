@@ -9,6 +9,7 @@ from pathlib import Path
 
 from gpupipe.errors import ConfigError
 from gpupipe.io.files import as_text
+from gpupipe.io.table_folder import find_matches
 from gpupipe.names import SELECTORS, count_noun
 from gpupipe.starter.columns import TableColumns
 from gpupipe.starter.document import YamlDocument, flow
@@ -31,6 +32,8 @@ def write_source(
         document.line(f"  format: {source_table.source.format}", source_table.comments.get("format", ""))
     if source_table.source.isolate:
         document.line("  isolate: true", "read the files in a child process first")
+    if source_table.source.outside_files:
+        document.line("  outside_files: true", "read files outside of the folder to which links lead")
     _write_csv(document, columns)
     if analysis is not None and (target := analysis.goal.target) is not None:
         document.line(f"  target: {flow(target)}", about_target(analysis))
@@ -99,7 +102,7 @@ def path_from(path: str, config: Path) -> str:
     is_here = config.absolute().parent == Path().absolute()
     full = path if is_here or "://" in path else str(Path(path).expanduser().absolute())
     text = as_text(full)
-    if text != full and (Path(full).is_dir() or len(glob.glob(text, recursive=True)) != len(glob.glob(full) or [full])):
+    if text != full and (Path(full).is_dir() or len(list(find_matches(text))) != len(glob.glob(full) or [full])):
         what = f"the path is not UTF-8, so a configuration cannot contain it, and {text} matches other files"
         raise ConfigError(what, where=full, fix="rename the file or folder")
     return text

@@ -28,6 +28,7 @@ MAGIC = {b"PAR1": "parquet", b"ORC": "orc", b"ARROW1": "arrow", b"{": "jsonl"}
 MAX_BYTES_TWICE = 256 * MIB  # larger files are not read a second time to look at the texts of numbers
 MIN_LEADING_ZEROS = 0.01  # of the rows, in codes of several lengths; fewer are slips
 ENCODING_COMMENT = "a guess, as the file is not UTF-8: check the accented letters"
+FLAGS = ("isolate", "outside_files")  # settings to keep as given
 
 
 @dataclass(frozen=True)
@@ -77,13 +78,14 @@ def read_source_table(path: str, base: TableSource | None = None) -> SourceTable
     DataError
         If it does not exist, or cannot be read in any known format.
     """
-    given = base.model_dump(include={"format", "csv", "isolate"}, exclude_unset=True) if base else {}
+    given = base.model_dump(include={"format", "csv", *FLAGS}, exclude_unset=True) if base else {}
     stated, comment = (given["format"], "") if "format" in given else _format(path)
     _require_path(path)
-    files = find_files(TableSource.model_validate({"path": path, "format": stated}))
+    flags = {name: given[name] for name in FLAGS if name in given}
+    files = find_files(TableSource.model_validate({"path": path, "format": stated, **flags}))
     csv = {name: list(value) if isinstance(value, tuple) else value for name, value in given.get("csv", {}).items()}
     comments = {"format": comment} if comment else {}
-    attempt = _Attempt(path, stated, files, dict(csv), comments, given.get("isolate", False), frozenset(csv))
+    attempt = _Attempt(path, stated, files, dict(csv), comments, flags, frozenset(csv))
     if files[0].format != "csv":
         return attempt.result(read_arrow(attempt.source(), files=files).table)
     attempt.look_at_head(files[0])
@@ -122,7 +124,7 @@ class _Attempt:
     files: Sequence[SourceFile]
     csv: dict[str, Any] = field(default_factory=dict)
     comments: dict[str, str] = field(default_factory=dict)
-    isolate: bool = False
+    flags: Mapping[str, bool] = field(default_factory=dict)
     given: frozenset[str] = frozenset()  # the settings given by the user
     codes: dict[str, str] = field(default_factory=dict)
     blanks: dict[str, int] = field(default_factory=dict)
@@ -130,7 +132,7 @@ class _Attempt:
     def source(self) -> TableSource:
         schema = dict.fromkeys(self.codes, "categorical")
         settings = {"path": self.path, "format": self.format, "csv": self.csv, "schema": schema}
-        return TableSource.model_validate(settings | ({"isolate": True} if self.isolate else {}))
+        return TableSource.model_validate({**settings, **self.flags})
 
     def set(self, setting: str, value: Any, comment: str) -> None:
         if setting not in self.given:

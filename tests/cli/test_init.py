@@ -153,3 +153,18 @@ def test_telco_scores_well_with_no_edits(gpupipe: Gpupipe, data_dir: Path, tmp_p
     assert result.returncode == 0, result.stderr
     metrics = json.loads((tmp_path / "run" / "metrics.json").read_text())
     assert metrics["models"][metrics["best"]]["roc_auc"] >= 0.8403
+
+
+def test_links_out_of_a_folder_are_refused_unless_the_setting_allows_them(gpupipe, tmp_path: Path) -> None:
+    rows = "size,bought\n" + "".join(f"{i},{'yes' if i % 3 else 'no'}\n" for i in range(60))
+    for name in ("table/a.csv", "private/x.csv"):
+        (tmp_path / name).parent.mkdir()
+        (tmp_path / name).write_text(rows)
+    (tmp_path / "table/linked.csv").symlink_to("../private/x.csv")
+    command = ["init", "table", "--target", "bought", "-o", "c.yaml"]
+    refused = gpupipe(*command, cwd=tmp_path)
+    assert (refused.returncode, "outside_files: true" in refused.stderr) == (5, True)
+    assert gpupipe(*command, "--source", "outside_files=true", cwd=tmp_path).returncode == 0
+    assert "  outside_files: true" in (tmp_path / "c.yaml").read_text()
+    assert gpupipe("check", "c.yaml", cwd=tmp_path).returncode == 0
+    assert gpupipe("check", "c.yaml", "--set", "source.outside_files=false", cwd=tmp_path).returncode == 5

@@ -16,7 +16,7 @@ from gpupipe.errors import DataError
 from gpupipe.io import isolation as trial
 from gpupipe.io.settings import TableSource
 from gpupipe.pipeline.run import run_pipeline
-from gpupipe.pipeline.scoring.local import try_event_tables
+from gpupipe.pipeline.scoring.local import adjust_tables
 
 CONFIG = """\
 source: {{path: t.csv, target: y{isolate}}}
@@ -75,7 +75,7 @@ def test_a_model_isolates_tables_to_score_if_its_training_table_was_isolated(fol
         gp.load_model(folder / "isolated").predict(folder / "crash.csv")
 
 
-def test_further_tables_are_isolated_with_the_rows_to_score() -> None:
+def test_further_tables_are_read_with_the_flags_of_the_rows_to_score() -> None:
     event_source = TableSource(path="t.csv")
     model: Any = SimpleNamespace(
         source_of=lambda path: TableSource(path=path),
@@ -83,6 +83,8 @@ def test_further_tables_are_isolated_with_the_rows_to_score() -> None:
         events=SimpleNamespace(tables={"events": None}),
     )
     tables = {"events": "crash.csv", "unknown": "crash.csv"}
-    try_event_tables(model, tables, lambda source: source)
+    assert adjust_tables(model, tables, lambda source: source) == tables
+    adjusted = adjust_tables(model, tables, lambda source: source.model_copy(update={"outside_files": True}))
+    assert adjusted == {**tables, "events": TableSource(path="crash.csv", outside_files=True)}
     with pytest.raises(DataError, match="its reader crashed"):
-        try_event_tables(model, tables, lambda source: source.model_copy(update={"isolate": True}))
+        adjust_tables(model, tables, lambda source: source.model_copy(update={"isolate": True}))

@@ -103,3 +103,14 @@ def test_errors_for_paths_without_a_model_describe_the_path(gpupipe, run: Path, 
     root = run.parents[1]
     done = gpupipe("predict", root / path, "t.csv", "-o", "s.csv", cwd=root)
     assert done.returncode == 5 and says.format(run=run) in done.stderr
+
+
+def test_links_out_of_the_folder_to_score_are_refused_unless_the_option_allows_them(gpupipe, run, tmp_path) -> None:
+    for name in ("rows/a.csv", "private/x.csv"):
+        (tmp_path / name).parent.mkdir()
+        (tmp_path / name).write_text("id,age,plan\n001,30,a\n")
+    (tmp_path / "rows/linked.csv").symlink_to("../private/x.csv")
+    refused = gpupipe("predict", run, "rows", "-o", "s.csv", cwd=tmp_path)
+    assert (refused.returncode, "set --source outside_files=true" in refused.stderr) == (5, True)
+    allowed = gpupipe("predict", run, "rows", "-o", "s.csv", "--source", "outside_files=true", cwd=tmp_path)
+    assert (allowed.returncode, len(pd.read_csv(tmp_path / "s.csv"))) == (0, 2)

@@ -223,8 +223,13 @@ def test_a_manifest_cannot_name_a_hook_or_omit_a_table(run: gpupipe.Run) -> None
     assert ServedEvents.from_json(document, derivation).to_json() == document
     orders = document["tables"]["orders"]
     endless = {"compute": {"x": "y+" * 9_999 + "y"}}
-    for tables in ({}, {"orders": orders | {"prepare": "hook.py:f"}}, {"orders": orders | endless}):
-        with pytest.raises(ValueError, match=r"missing|prepare|compute"):
+    for tables in (
+        {},
+        {"orders": orders | {"prepare": "hook.py:f"}},
+        {"orders": orders | {"outside_files": True}},
+        {"orders": orders | endless},
+    ):
+        with pytest.raises(ValueError, match=r"missing|prepare|outside_files|compute"):
             ServedEvents.from_json(document | {"tables": tables}, derivation)
 
 

@@ -4,17 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
+from urllib.parse import unquote
 
 import pyarrow as pa
+import pyarrow.fs
 
 from gpupipe.errors import DataError
 from gpupipe.io.external.column_choice import describe_choice, needed_columns
+from gpupipe.io.external.delta_log import check_log, require_in_table
 from gpupipe.io.external.open_table import OpenTable, convert_errors, guard_batches, load_library
 from gpupipe.io.external.row_predicate import implied_condition, to_sql
 from gpupipe.io.files import mask
 from gpupipe.io.settings import TableSource
+from gpupipe.io.table_folder import TableFolder, without_scheme
 
 TO_READ = "check the table and the access to its files, then run the same command again"
 IN_ORDER = {"datafusion.execution.target_partitions": "1"}  # files one after the other, in the order of the log
@@ -26,7 +31,7 @@ def open_delta(source: TableSource, also: frozenset[str]) -> Iterator[OpenTable]
 
     Partitions that it excludes are not read. `also` are columns that are needed although ``columns:`` and ``drop:``
     exclude them. Raise ConfigError if deltalake is not installed; DataError if the table or its version does not exist,
-    or cannot be read.
+    cannot be read, or leads to files outside of its folder.
     """
     deltalake = load_library("deltalake", "deltalake", "delta")
     label = f"Delta table {mask(source.label)}"
@@ -55,10 +60,19 @@ def _table(deltalake: Any, source: TableSource, label: str) -> Any:
         if not Path(path, "_delta_log").is_dir():
             fix = "check the path: a Delta table is a folder with a folder _delta_log"
             raise DataError("the folder has no Delta table", where=path, fix=fix)
-    wanted = "" if source.version is None else f" at version {source.version}"
+    version, wanted = source.version, "" if source.version is None else f" at version {source.version}"
     fix = "check path, version and access; access to storage is configured in the environment"
     with convert_errors(f"the Delta table cannot be opened{wanted}", label, fix):
-        return deltalake.DeltaTable(path, version=source.version)
+        if source.outside_files:
+            return deltalake.DeltaTable(path, version=version)
+        if (folder := without_scheme(path)).startswith("/"):
+            TableFolder(unquote(folder) if "://" in path else folder).require_all()
+        files = pa.fs.PyFileSystem(load_library("deltalake.fs", "deltalake", "delta").DeltaStorageHandler(path))
+        require = partial(require_in_table, path, label)
+        table = deltalake.DeltaTable(path, version=check_log(files, version, require))
+        for location in table.get_add_actions().column("path").to_pylist():
+            require(location)
+        return table
 
 
 def _exact_partitions(table: Any, schema: pa.Schema) -> pa.Schema:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import reduce
@@ -13,6 +15,7 @@ from gpupipe.io.external.column_choice import describe_choice, needed_columns
 from gpupipe.io.external.open_table import OpenTable, convert_errors, guard_batches, load_library
 from gpupipe.io.external.row_predicate import Condition, JointCondition, implied_condition
 from gpupipe.io.settings import TableSource
+from gpupipe.io.table_folder import TableFolder, require_inside, without_scheme
 
 DEFAULT_CATALOG = "default"
 TO_READ = "check the table and the access to its files, then run the same command again"
@@ -27,7 +30,8 @@ def open_iceberg(source: TableSource, also: frozenset[str]) -> Iterator[OpenTabl
     """Yield the needed columns of one snapshot of an Iceberg table, without rows that the row filter excludes anyway.
 
     `also` are columns that are needed although ``columns:`` and ``drop:`` exclude them. Raise ConfigError if PyIceberg
-    is not installed; DataError if the catalog, the table or the snapshot does not exist, or cannot be read.
+    is not installed; DataError if the catalog, the table or the snapshot does not exist, cannot be read, or leads to
+    files outside of the folder of the table.
     """
     catalogs = load_library("pyiceberg.catalog", "pyiceberg", "iceberg")
     arrow = load_library("pyiceberg.io.pyarrow", "pyiceberg", "iceberg")
@@ -57,10 +61,40 @@ def _table(catalogs: Any, source: TableSource, label: str) -> Any:
     name = properties.pop("name", None) or DEFAULT_CATALOG
     fix = "check catalog and the name of the table; PyIceberg reads catalogs from .pyiceberg.yaml and the environment"
     with convert_errors("the Iceberg table cannot be opened", label, fix):
-        table = catalogs.load_catalog(name, **properties).load_table(source.iceberg)
+        catalog = catalogs.load_catalog(name, **properties)
+        load_io, given = catalog._load_file_io, dict[str, str]()
+        # PyIceberg 0.12 adds the properties of a table to those of the catalog: they may name a class to import, or a
+        # server to send credentials to.
+        catalog._load_file_io = lambda added={}, place=None: given.update(added) or load_io({}, place)
+        table = catalog.load_table(source.iceberg)
+        own = table.metadata.properties
+        trusted = {key: value for key, value in given.items() if key in table.config or own.get(key) != value}
+        table.io = load_io(trusted, table.metadata_location)
+        if not source.outside_files:
+            _confine(table, label)
         if source.snapshot is not None and table.snapshot_by_id(source.snapshot) is None:
             raise ValueError(f"the table has no snapshot {source.snapshot}")
         return table
+
+
+def _confine(table: Any, label: str) -> None:
+    """Let the table open only files in its folder: that of its metadata in the catalog, whatever the metadata say."""
+    new_input = table.io.new_input
+    root = _absolute(table.metadata_location.rpartition("/")[0].removesuffix("/metadata"))
+    if root.startswith("/"):
+        TableFolder(root).require_all()
+
+    def confined_input(location: str) -> Any:
+        require_inside(root, _absolute(location), label)
+        return new_input(location)
+
+    table.io.new_input = confined_input
+
+
+def _absolute(location: str) -> str:
+    """Return a URL, or the absolute path that PyIceberg opens."""
+    found = without_scheme(location)
+    return found if re.match(r"[A-Za-z][A-Za-z0-9+.-]*:", found) or found != location else os.path.abspath(found)
 
 
 def _batches(arrow: Any, scan: Any, projection: Any, target: pa.Schema) -> Iterator[pa.RecordBatch]:

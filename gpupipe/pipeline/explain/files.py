@@ -31,7 +31,7 @@ from gpupipe.pipeline.model.model import load_model
 from gpupipe.pipeline.model.rows import entities_to_predict
 from gpupipe.pipeline.rules import enforce_served
 from gpupipe.pipeline.scoring.bad_rows import errors_in
-from gpupipe.pipeline.scoring.local import try_event_tables
+from gpupipe.pipeline.scoring.local import adjust_tables
 from gpupipe.pipeline.scoring.outputs import escape_formulas, require_output_file, scoring_inputs
 from gpupipe.pipeline.scoring.summary import ScoreSummary
 from gpupipe.table.encode_chunks import rows_counted_after
@@ -93,7 +93,7 @@ def explain_file(
     require_output_file(output)
     loaded = load_model(model, device, allow_code=allow_code, untrusted=untrusted, limits=limits)
     require_explainable(loaded.goal)
-    try_event_tables(loaded, tables, adjust)
+    tables = adjust_tables(loaded, tables, adjust)
     loaded = replace(loaded, warns=False)  # the report is printed instead
     if data is None:
         label, columns, chunks = "the rows built from events", *_entities(loaded, tables, as_of, ids, keep)

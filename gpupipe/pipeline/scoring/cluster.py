@@ -25,7 +25,7 @@ from gpupipe.pipeline.explain.outputs import reason_names, require_explainable
 from gpupipe.pipeline.id_columns import IdColumns, choose_columns, output_names, require_free_names
 from gpupipe.pipeline.model.model import Model, load_model, open_model
 from gpupipe.pipeline.rules import by_column, settle_served
-from gpupipe.pipeline.scoring.local import try_event_tables
+from gpupipe.pipeline.scoring.local import adjust_tables
 from gpupipe.pipeline.scoring.outputs import ENDINGS, scoring_inputs
 from gpupipe.pipeline.scoring.summary import ScoreSummary
 from gpupipe.rules.check import find_violations
@@ -134,7 +134,7 @@ def score_on_workers(
 
     started, known = time.perf_counter(), model.manifest["reading"].get("id", ())
     data, tables = absolute_path(data), {name: absolute_path(path) for name, path in (tables or {}).items()}
-    try_event_tables(model, tables, adjust)
+    tables = adjust_tables(model, tables, adjust)
     source = adjust(model.source_of(data))
     choose = partial(_choose, ids=ids, keep=keep, known=known, model=model, explain=explain)
     if model.features.derivation is not None:

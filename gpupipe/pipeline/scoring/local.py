@@ -70,7 +70,8 @@ def score(
     keep : sequence of str
         Further columns to copy: names and globs.
     adjust : callable
-        Takes the source of `data` and returns it with other reader settings. ``isolate`` applies to `tables` as well.
+        Takes the source of `data` and returns it with other reader settings. ``isolate`` and
+        ``outside_files`` apply to `tables` as well.
     on_error : {"error", "reject", "null"}
         Handling of rows that cannot be scored; see `gpupipe.pipeline.scoring.bad_rows.screen`. Unless ``"error"``, the
         output has a column ``row`` with the row number in the input, from 0, and rejected rows are written next to it:
@@ -112,7 +113,7 @@ def score(
     if explain:
         require_explainable(loaded_model.goal)
     require_known(loaded_model, tables)
-    try_event_tables(loaded_model, tables, adjust)
+    tables = adjust_tables(loaded_model, tables, adjust)
     if data is None:
         if on_error != "error" or keep or ids or explain:
             what = "--id, --keep, --explain and --on-error need an INPUT"
@@ -163,29 +164,22 @@ def score(
     )
 
 
-def try_event_tables(
+def adjust_tables(
     model: LoadedModel, tables: Mapping[str, str] | None, adjust: Callable[[TableSource], TableSource]
-) -> None:
-    """Try the files of further tables in a child process if ``isolate`` is set for the rows to score.
+) -> Mapping[str, Any] | None:
+    """Return further tables with ``isolate`` and ``outside_files`` as `adjust` sets them for the rows to score.
 
-    Parameters
-    ----------
-    tables : mapping of str to str, optional
-        Name to file, glob, folder or URL. Unknown names are reported when the model scores.
-    adjust : callable
-        Returns the source of the rows to score with the user's reader settings.
-
-    Raises
-    ------
-    DataError, LimitError
-        As `gpupipe.io.isolation.try_files`.
+    Raise DataError or LimitError as `gpupipe.io.isolation.try_files` for the files of an isolated table.
     """
-    if not adjust(model.source_of("INPUT")).isolate:
-        return
-    for name, path in (tables or {}).items():
-        if name in model.events.tables:
-            source = model.event_source(name, path).model_copy(update={"isolate": True})
-            try_files(source, input_files(source))
+    source = adjust(model.source_of("INPUT"))
+    flags = {name: True for name in ("isolate", "outside_files") if getattr(source, name)}
+    if not tables or not flags:
+        return tables
+    known = [name for name in tables if name in model.events.tables]
+    found = {name: model.event_source(name, tables[name]).model_copy(update=flags) for name in known}
+    for each in found.values() if source.isolate else ():
+        try_files(each, input_files(each))
+    return {**tables, **found}
 
 
 def _score_entities(
