@@ -30,7 +30,6 @@ DATABASE_FILE = re.compile(r"(?:sqlite|duckdb):///(.+)", re.DOTALL)
 SECRET = re.compile(r"password|secret|token|credential|access-key|account-key|sas", re.IGNORECASE)
 
 
-
 class SqlOptions(Settings):
     """Access of a query of DuckDB to more than its database and the files in the working directory."""
 
