@@ -35,7 +35,7 @@ GREETING = message(b"R", bytes(4)) + message(b"K", bytes(8)) + message(b"Z", b"I
 
 @pytest.fixture(autouse=True)
 def _printing() -> Iterator[None]:
-    """Restore the stream of C libraries after calls that were left behind."""
+    """Restore the stream of C libraries after calls that did not end."""
     stream = ctypes.c_void_p.in_dll(ctypes.CDLL(None), "stderr")
     before = stream.value
     yield
