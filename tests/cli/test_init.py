@@ -156,7 +156,7 @@ def test_telco_scores_well_with_no_edits(gpupipe: Gpupipe, data_dir: Path, tmp_p
 
 
 def test_links_out_of_a_folder_are_refused_unless_the_setting_allows_them(gpupipe, tmp_path: Path) -> None:
-    rows = "size,bought\n" + "".join(f"{i},{'yes' if i % 3 else 'no'}\n" for i in range(60))
+    rows = "size,shop,bought\n" + "".join(f"{i % 7},{'ab'[i % 2]},{'yes' if i % 5 > 1 else 'no'}\n" for i in range(60))
     for name in ("table/a.csv", "private/x.csv"):
         (tmp_path / name).parent.mkdir()
         (tmp_path / name).write_text(rows)

@@ -1,4 +1,4 @@
-"""The folder of a table: links that lead outside, links that stay inside, and loops of links."""
+"""The folder of a table: links out of it, links that stay inside, and loops of links."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def link_twice(folder: Path) -> None:
     link(folder / "first.csv", ".second")
 
 
-def link_behind_a_link(folder: Path) -> None:
+def link_below_a_link(folder: Path) -> None:
     link(folder / ".store/e", "../../private")
     link(folder / "south", ".store")
 
@@ -73,13 +73,13 @@ LINKS: dict[str, Callable[[Path], None]] = {
     "folder of hive": lambda folder: link(folder / "year=2026", "../private/more"),
     "folder in a folder": lambda folder: link(folder / "north/e", folder.parent / "private"),
     "by way of outside": lambda folder: link(folder / "e.csv", "../lake/../private/x.csv"),
-    "folder behind a link inside": link_behind_a_link,
+    "folder below a link inside": link_below_a_link,
 }
 
 
 @pytest.mark.parametrize("path", PATHS)
 @pytest.mark.parametrize("kind", LINKS)
-def test_a_link_that_leads_outside_is_refused_unless_the_setting_allows_it(lake: Path, kind: str, path: str) -> None:
+def test_a_link_out_of_the_folder_is_refused_unless_the_setting_allows_it(lake: Path, kind: str, path: str) -> None:
     before = names(path)
     LINKS[kind](lake)
     with pytest.raises(DataError, match="a symbolic link leads outside of the folder of the table, to ") as caught:
