@@ -22,7 +22,7 @@ from gpupipe.config.trackers import TrackSettings
 from gpupipe.errors import ConfigError
 from gpupipe.pipeline.trackers.connection import TrackerConnection
 from tests.pipeline.secret_documents import DOCUMENTS, NIGHTLY, read_document, write_inputs
-from tests.pipeline.text_settings import find, is_public, setting_of, text_settings, with_texts
+from tests.pipeline.text_settings import find, is_public, setting_of, text_settings, texts_of, with_texts
 
 KINDS = {
     "word": "albatrosses",
@@ -36,9 +36,8 @@ SENT: list[Mapping[str, Any]] = []
 
 
 def test_every_text_setting_is_in_a_document() -> None:
-    known, used = text_settings(), set[str]()
-    for name in DOCUMENTS | NIGHTLY:
-        with_texts(read_document(name), lambda path, text: used.add(setting_of(path, known)) or text)
+    known = text_settings()
+    used = {setting_of(path, known) for name in DOCUMENTS | NIGHTLY for path in texts_of(read_document(name))}
     assert known - used == set()
 
 
@@ -89,12 +88,13 @@ def test_no_output_has_a_value_that_one_setting_has_alone(
     monkeypatch.setenv("Z", KINDS[kind])
     _record_trackers(monkeypatch)
     write_inputs(tmp_path)
-    paths = list[tuple[str, ...]]()
-    with_texts(read_document(name), lambda path, text: paths.append(path) or text)
     leaks = {}
-    for i, own in enumerate(paths):
-        document = with_texts(read_document(name), lambda path, text, own=own: "${Z}" if path == own else text)
-        Path("c.json").write_text(json.dumps(document))
+    for i, own in enumerate(texts_of(read_document(name))):
+
+        def replace(path: tuple[str, ...], text: str, own: tuple[str, ...] = own) -> str:
+            return "${Z}" if path == own else text
+
+        Path("c.json").write_text(json.dumps(with_texts(read_document(name), replace)))
         output = tmp_path / f"run_{i}"
         assert main(["--debug", "run", "c.json", "-o", str(output)]) in (0, 2, 3, 4, 5)
         streams = capsys.readouterr()

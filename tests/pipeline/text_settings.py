@@ -23,10 +23,11 @@ from pydantic.fields import FieldInfo
 
 from gpupipe.config import Config
 from gpupipe.config.load import known_words
+from gpupipe.errors import SchemaError
 from gpupipe.features import OPS, FeatureOp
 from gpupipe.models import MODELS, ModelSettings
 from gpupipe.settings import Settings
-from gpupipe.table.schema import SchemaError, declare
+from gpupipe.table.schema import declare
 
 
 def is_public(text: str, shown: set[str]) -> bool:
@@ -102,6 +103,18 @@ def with_texts(document: Any, replace: Replace, path: tuple[str, ...] = ()) -> A
     if isinstance(document, list):
         return [with_texts(value, replace, (*path, str(i))) for i, value in enumerate(document)]
     return replace(path, document) if isinstance(document, str) else document
+
+
+def texts_of(document: Any) -> list[tuple[str, ...]]:
+    """Return the path of each text of a document, in order."""
+    found = list[tuple[str, ...]]()
+
+    def add(path: tuple[str, ...], text: str) -> str:
+        found.append(path)
+        return text
+
+    with_texts(document, add)
+    return found
 
 
 def setting_of(path: tuple[str, ...], known: set[str]) -> str:
