@@ -15,7 +15,7 @@ from importlib import import_module
 from time import perf_counter
 from typing import Any
 
-from gpupipe.serve.bodies import ARROW, JSON, read_rows, require_rows, response_headers
+from gpupipe.serve.bodies import ARROW, DIGITS, JSON, read_rows, require_rows, response_headers
 from gpupipe.serve.documents import INDEX, Documents
 from gpupipe.serve.encodings import decompress
 from gpupipe.serve.explanations import has_parameter, read_parameter
@@ -38,6 +38,8 @@ NAMES = {
     "/": "page", "/schema": "schema", "/metrics": "metrics", "/drift": "drift", "/openapi.json": "openapi",
 }  # fmt: skip
 CLIENT_GONE = 499
+VERY_LARGE = b"0" * 20  # the digits of 2**64, which are encoded with Arrow
+TABLES = ("gpupipe.serve.arrow_bodies", "gpupipe.io.source_reader", "gpupipe.table.frames", "gpupipe.backends")
 RETRY = [(b"retry-after", b"1")]
 
 log = logging.getLogger("gpupipe.serve")
@@ -180,15 +182,15 @@ class Application:
         deadline = perf_counter() + settings.request_seconds
         if endpoint not in PREDICTIONS:
             return self._documents.index(body), JSON, []
+        content_type = headers.get(b"content-type", b"")
+        if content_type == ARROW or VERY_LARGE in body.translate(DIGITS):  # the first import takes a second
+            self._arrow = self._arrow or create_task(to_thread(lambda: list(map(import_module, TABLES))))
+            await wait([self._arrow])
         if endpoint == "infer":
             request = read_inference(body, headers.get(HEADER_LENGTH), model, settings.max_rows)
             rows = request.rows
         else:
             n_columns = read_parameter(query, model, settings) if endpoint == "explain" else 0
-            content_type = headers.get(b"content-type", b"")
-            if content_type == ARROW:  # the first import takes a second
-                self._arrow = self._arrow or create_task(to_thread(import_module, "gpupipe.serve.arrow_bodies"))
-                await wait([self._arrow])
             given = read_rows(body, content_type, model, settings.max_rows)
             rows = given.rows
             if n_columns:
