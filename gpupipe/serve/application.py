@@ -9,16 +9,14 @@ from __future__ import annotations
 import hmac
 import logging
 import secrets
-import sys
-from asyncio import to_thread
+from asyncio import Task, create_task, to_thread, wait
 from collections.abc import Awaitable, Callable, MutableMapping
 from hashlib import sha256
 from importlib import import_module
-from importlib.util import find_spec
 from time import perf_counter
 from typing import Any
 
-from gpupipe.serve.bodies import ARROW, JSON, read_rows, require_rows, response_headers
+from gpupipe.serve.bodies import ARROW, DIGITS, JSON, read_rows, require_rows, response_headers
 from gpupipe.serve.documents import INDEX, Documents
 from gpupipe.serve.encodings import decompress
 from gpupipe.serve.explanations import has_parameter, read_parameter
@@ -41,8 +39,8 @@ NAMES = {
     "/": "page", "/schema": "schema", "/metrics": "metrics", "/drift": "drift", "/openapi.json": "openapi",
 }  # fmt: skip
 CLIENT_GONE = 499
-IN_LOOP = 1024  # bytes of a compressed body that the event loop decompresses
-ARROW_BODIES = "gpupipe.serve.arrow_bodies"
+VERY_LARGE = b"0" * 20  # the digits of 2**64, which are encoded with Arrow
+TABLES = ("gpupipe.serve.arrow_bodies", "gpupipe.io.source_reader", "gpupipe.table.frames", "gpupipe.backends")
 RETRY = [(b"retry-after", b"1")]
 
 log = logging.getLogger("gpupipe.serve")
@@ -60,6 +58,7 @@ class Application:
         self.is_closing = False
         self.n_waiting = 0
         self._buffered_bytes = 0
+        self._arrow: Task[Any] | None = None
         self.has_token, self._token = bool(token), token
         self._hosts, self._pages = settings.host_names, settings.allowed_names
         self._documents = Documents(self)
@@ -155,9 +154,8 @@ class Application:
             if self.n_waiting >= self.settings.max_waiting:
                 raise RequestProblem("too_many_requests", "too many requests are waiting", headers=RETRY)
             if b"content-encoding" in headers:
-                arguments = (body, headers[b"content-encoding"], self.settings.max_body_bytes)
-                # 16 kB can have 16 MiB, which takes 40 ms; zlib releases the interpreter lock.
-                body = decompress(*arguments) if len(body) < IN_LOOP else await to_thread(decompress, *arguments)
+                # In a thread: 16 kB can have 16 MiB, which takes 40 ms; zlib releases the interpreter lock.
+                body = await to_thread(decompress, body, headers[b"content-encoding"], self.settings.max_body_bytes)
                 reserved += self._reserve(len(body))
             self.n_waiting += 1
             try:
@@ -185,14 +183,15 @@ class Application:
         deadline = perf_counter() + settings.request_seconds
         if endpoint not in PREDICTIONS:
             return self._documents.index(body), JSON, []
+        content_type = headers.get(b"content-type", b"")
+        if content_type == ARROW or VERY_LARGE in body.translate(DIGITS):  # the first import takes a second
+            self._arrow = self._arrow or create_task(to_thread(lambda: list(map(import_module, TABLES))))
+            await wait([self._arrow])
         if endpoint == "infer":
             request = read_inference(body, headers.get(HEADER_LENGTH), model, settings.max_rows)
             rows = request.rows
         else:
             n_columns = read_parameter(query, model, settings) if endpoint == "explain" else 0
-            content_type = headers.get(b"content-type", b"")
-            if content_type == ARROW and ARROW_BODIES not in sys.modules and find_spec("pyarrow"):
-                await to_thread(import_module, ARROW_BODIES)  # takes a second
             given = read_rows(body, content_type, model, settings.max_rows)
             rows = given.rows
             if n_columns:

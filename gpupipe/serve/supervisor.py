@@ -1,8 +1,7 @@
 """Worker processes that share one listening socket, and the supervisor that restarts dead ones.
 
 Connections that arrive while a worker is dead wait in the queue of the shared socket, so only the requests in flight on
-that worker are lost. A worker that was ready, or that another process killed, is restarted at once; starts that fail by
-themselves are repeated after growing delays, because the model may be at fault.
+that worker are lost. A worker that was ready or killed is restarted at once; starts that fail are delayed.
 """
 
 from __future__ import annotations

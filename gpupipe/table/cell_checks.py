@@ -70,7 +70,10 @@ def check_cells(column: Column, values: pa.ChunkedArray, numbers: ParseNumbers =
 def describe_bad_cells(reason: str, name: str, values: pa.ChunkedArray, bad: Mask) -> tuple[str, RowNumbers]:
     """Return a description of the invalid cells of a column with their values, and their rows."""
     rows = np.flatnonzero(bad)
-    texts = dict.fromkeys(str(values[row].as_py()) for row in rows[: 20 * ROWS_SHOWN].tolist())
+    cells = values.take(pa.array(rows[: 20 * ROWS_SHOWN]))
+    cells = cells.cast(cells.type.value_type) if pa.types.is_dictionary(cells.type) else cells
+    cells = cells.cast(pa.string()) if pa.types.is_timestamp(cells.type) else cells  # Python's do not reach as far
+    texts = dict.fromkeys(map(str, cells.to_pylist()))
     shown = ", ".join(repr(shorten(text)) for text in list(texts)[:VALUES_SHOWN])
     shown += ", ..." if len(texts) > VALUES_SHOWN else ""
     return f"{reason} in column {name!r}; found {shown}", RowNumbers.of(bad)

@@ -192,3 +192,13 @@ def test_large_integers_are_one_number_in_every_form(client: AppClient, model: M
             reply = client("/v2/models/leavers/infer", body, headers=headers)
             answers.add(reply.json["outputs"][1]["data"][0] if reply.status == 200 else reply.status)
         assert answers == expected and len(expected) == 1, value
+
+
+def test_a_time_that_python_cannot_hold_is_refused_by_name_on_both_roads(
+    client: AppClient, model: Model, rows: Rows
+) -> None:
+    table = with_column(rows[2], "member", pa.array([2**58], pa.timestamp("us")))
+    with pytest.raises(GpupipeError, match="column 'member'; found '11103-"):
+        model.predict_table(table)
+    status, error = predicted(client, table)
+    assert status == 400 and "column 'member'" in error
