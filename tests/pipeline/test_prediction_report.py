@@ -217,7 +217,7 @@ def test_a_model_of_an_earlier_version_counts_nulls_and_levels(
     ],
 )
 def test_an_invalid_training_summary_is_rejected(churn_run: Run, tmp_path: Path, change: Any) -> None:
-    with pytest.raises(ArtifactError, match="cannot read the model"):
+    with pytest.raises(ArtifactError, match=r"cannot read the model|training_summary\.json is invalid: "):
         load_model(rewritten(churn_run.path / "model", tmp_path / "model", change))
 
 
@@ -234,7 +234,7 @@ def test_an_invalid_training_summary_is_rejected(churn_run: Run, tmp_path: Path,
 )
 def test_invalid_importances_are_rejected(churn_run: Run, tmp_path: Path, importances: Any) -> None:
     folder = rewritten(churn_run.path / "model", tmp_path / "model", lambda d: None, {"importances": importances})
-    with pytest.raises(ArtifactError, match="cannot read the model"):
+    with pytest.raises(ArtifactError, match=r"manifest\.json is invalid: importances"):
         load_model(folder)
 
 

@@ -9,6 +9,7 @@ from dataclasses import asdict
 from typing import Any
 
 from gpupipe.artifact import ArtifactReader, ArtifactWriter
+from gpupipe.artifact.untrusted.failures import refuse_failures
 from gpupipe.errors import ArtifactError
 from gpupipe.features import OPS
 from gpupipe.features.history.derivation import Derivation, DerivedOp, DerivedTable
@@ -66,7 +67,8 @@ def read_features(reader: ArtifactReader, calls: tuple[Call, ...] = ()) -> Fitte
     training = None
     if TRAINING in reader.names():
         training = read_training(reader.json(TRAINING, part_shapes.TRAINING))
-    derivation = _read_derivation(reader)
+    with refuse_failures(f"{DERIVATION} is invalid", str(reader.path(DERIVATION))):
+        derivation = _read_derivation(reader)
     made = () if derivation is None else derivation.made
     if absent := [column.name for column in schema if column.derived and column.name not in made]:
         raise ValueError(f"{DERIVATION}: made: expected the derived column {absent[0]!r:.40}; it is missing")

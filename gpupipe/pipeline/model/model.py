@@ -367,7 +367,7 @@ def open_model(reader: ArtifactReader, backend: Backend, allow_code: bool) -> Mo
     """Return the model of a checked directory on the given backend; see `load_model`."""
     folder, manifest, parts = reader.folder, reader.manifest, read_parts(reader, allow_code)
     reading = manifest["reading"]
-    with refuse_failures("cannot read the model", str(folder), "export it again"):
+    with refuse_failures("manifest.json is invalid: reading", str(folder), "export it again"):
         events = ServedEvents.from_json(reading["events"], parts.features.derivation)
         check_reading(reading, parts.features, events)
     return Model(**vars(parts), backend=backend, manifest=manifest, folder=folder, events=events)
