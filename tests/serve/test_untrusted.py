@@ -118,7 +118,7 @@ def test_a_model_that_does_harm_when_it_is_opened_ends_the_command(
     monkeypatch.setattr(supervisor, "CHILD", "hostile_worker")
     processes: list[subprocess.Popen[bytes]] = []
 
-    class Recorded(subprocess.Popen):  # type: ignore[type-arg]
+    class Recorded(subprocess.Popen[bytes]):
         def __init__(self, *arguments: Any, **named: Any) -> None:
             super().__init__(*arguments, **named)
             processes.append(self)
