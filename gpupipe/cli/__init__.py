@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Sequence
+from contextvars import copy_context
 from dataclasses import dataclass
 from importlib import import_module
 
@@ -103,7 +104,7 @@ def main(args: Sequence[str] | None = None) -> int:
     if args is None:  # keep the current folder off sys.path of Python processes that Dask, joblib and others start
         os.environ.setdefault("PYTHONSAFEPATH", "1")
     with standard_streams():
-        code = _run(args, invocation)
+        code = copy_context().run(_run, args, invocation)  # what options set ends with the command, also with an error
         try:
             sys.stdout.flush()
         except OSError as error:

@@ -138,6 +138,7 @@ def test_an_existing_file_or_link_is_not_replaced_and_no_work_is_done(
         assert main([*call, "-o", str(output), *options]) == 2
         shown = capsys.readouterr()
         assert f"{output} already exists" in shown.err and says in shown.err and not shown.out
+        assert CAN_REPLACE.get()  # Python in the same process is not affected
     assert victim.read_text() == CONFIG and len([*tmp_path.iterdir()]) == 3
 
 
