@@ -136,7 +136,7 @@ def main() -> int:
     parser.add_argument("--tables", type=Path, required=True, help="folder of messy tables, searched recursively")
     parser.add_argument("--state", type=Path, default=Path("process-ends.json"))
     parser.add_argument("--at-once", type=int, default=3)
-    parser.add_argument("--busy", type=int, default=2, help="busy loops beside the cases")
+    parser.add_argument("--busy", type=int, default=2, help="busy loops that run at the same time")
     asked = parser.parse_args()
     tables = sorted(
         path for path in asked.tables.resolve().rglob("*") if path.is_file() and path.stat().st_size <= MOST_BYTES
