@@ -141,6 +141,8 @@ def main() -> int:
     tables = sorted(
         path for path in asked.tables.resolve().rglob("*") if path.is_file() and path.stat().st_size <= MOST_BYTES
     )
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # as in background jobs of a shell, whose children inherit it
+        signal.signal(signal.SIGINT, signal.default_int_handler)
     counts = EndCounts.load(asked.state)
     os.environ.setdefault("GPUPIPE_FORCE_CPU", "1")
     with tempfile.TemporaryDirectory(prefix="gpupipe-ends-") as made:
