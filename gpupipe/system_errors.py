@@ -87,6 +87,14 @@ def shortage(error: BaseException, of: Sequence[Shortage] = SHORTAGES) -> LimitE
     return None
 
 
+def memory_shortage(error: BaseException) -> LimitError | None:
+    """Return a LimitError if `error` reports a lack of memory and a limit of the process may be the cause, else None.
+
+    Without a limit, the usual cause is a corrupt file that requests more memory than any machine has.
+    """
+    return shortage(error, (MEMORY,)) if _is_memory_limited() else None
+
+
 def translate(error: BaseException) -> GpupipeError | None:
     """Return the gpupipe error for an unexpected exception; None if it is a bug.
 
@@ -98,7 +106,7 @@ def translate(error: BaseException) -> GpupipeError | None:
     if (found := shortage(error)) is not None:
         return found
     # Native code that gets no memory often fails without an exception, which is a message of Python in a SystemError.
-    if isinstance(error, SystemError) and "without" in str(error) and _address_space_is_limited():
+    if isinstance(error, SystemError) and "without" in str(error) and _is_memory_limited():
         return LimitError(f"{MEMORY.what}: {error}", fix=MEMORY.fix)
     # A message of pathlib, which raises a plain RuntimeError.
     if isinstance(error, RuntimeError) and "determine home directory" in str(error):
@@ -119,12 +127,13 @@ def translate(error: BaseException) -> GpupipeError | None:
     return None
 
 
-def _address_space_is_limited() -> bool:
+def _is_memory_limited() -> bool:
     try:
         import resource
     except ImportError:  # Windows
         return False
-    return resource.getrlimit(resource.RLIMIT_AS)[0] != resource.RLIM_INFINITY
+    limits = (resource.RLIMIT_AS, resource.RLIMIT_DATA)
+    return any(resource.getrlimit(each)[0] != resource.RLIM_INFINITY for each in limits)
 
 
 def _chain(error: BaseException) -> Iterator[BaseException]:

@@ -136,11 +136,13 @@ def main() -> int:
     parser.add_argument("--tables", type=Path, required=True, help="folder of messy tables, searched recursively")
     parser.add_argument("--state", type=Path, default=Path("process-ends.json"))
     parser.add_argument("--at-once", type=int, default=3)
-    parser.add_argument("--busy", type=int, default=2, help="busy loops beside the cases")
+    parser.add_argument("--busy", type=int, default=2, help="busy loops that run at the same time")
     asked = parser.parse_args()
     tables = sorted(
         path for path in asked.tables.resolve().rglob("*") if path.is_file() and path.stat().st_size <= MOST_BYTES
     )
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # as in background jobs of a shell, whose children inherit it
+        signal.signal(signal.SIGINT, signal.default_int_handler)
     counts = EndCounts.load(asked.state)
     os.environ.setdefault("GPUPIPE_FORCE_CPU", "1")
     with tempfile.TemporaryDirectory(prefix="gpupipe-ends-") as made:

@@ -21,7 +21,7 @@ from gpupipe.io.settings import TableSource
 from gpupipe.io.table_copy import TableCopy
 from gpupipe.io.table_folder import FIX, Outside, TableFolder, find_matches
 from gpupipe.io.zip_members import member_format
-from gpupipe.system_errors import OPEN_FILES, THREADS, shortage
+from gpupipe.system_errors import OPEN_FILES, THREADS, memory_shortage, shortage
 
 HIVE_NULL = "__HIVE_DEFAULT_PARTITION__"
 PLUGINS = {"s3": "s3fs", "s3a": "s3fs", "gs": "gcsfs", "gcs": "gcsfs", "abfs": "adlfs", "abfss": "adlfs", "az": "adlfs",
@@ -116,8 +116,7 @@ def _read_error(error: Exception, path: str) -> GpupipeError:
     if isinstance(error, PermissionError):
         fix = "grant the current user read permission"
         return DataError("permission to read the file was denied", where=mask(path), fix=fix)
-    # Memory is not checked: a corrupt file may request any amount.
-    if (short := shortage(error, (THREADS, OPEN_FILES))) is not None:
+    if (short := shortage(error, (THREADS, OPEN_FILES)) or memory_shortage(error)) is not None:
         short.place(mask(path))
         return short
     # A message of pyarrow 26.0, which raises OSError for all unreadable Parquet files.

@@ -13,6 +13,7 @@ import pyarrow as pa
 from gpupipe.errors import ConfigError, DataError, did_you_mean
 from gpupipe.io.files import SourceFile
 from gpupipe.references import split_reference
+from gpupipe.system_errors import memory_shortage
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -48,6 +49,9 @@ def run_hook(table: pa.Table, reference: str) -> pa.Table:
     try:
         result = function(to_pandas(table))
     except Exception as error:  # a user's function may raise anything
+        if (short := memory_shortage(error)) is not None:
+            short.place(_place(error, path))
+            raise short from error
         raise DataError(
             f"prepare: {name} failed: {type(error).__name__}: {error}",
             where=_place(error, path),

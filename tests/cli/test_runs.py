@@ -102,7 +102,7 @@ def test_unfinished_and_unreadable_runs_are_listed_with_the_reason(
 
 
 @pytest.mark.parametrize("seconds", [253_402_300_800.0, 1e12, -1e12])
-def test_a_time_of_a_file_beyond_the_calendar_is_unknown(seconds: float) -> None:
+def test_a_time_of_a_file_outside_the_calendar_is_unknown(seconds: float) -> None:
     assert unfinished_row(Path("current"), "killed", seconds)["started"] is None
     assert unfinished_row(Path("current"), "killed", 0.0)["started"] == datetime(1970, 1, 1, tzinfo=UTC)
 

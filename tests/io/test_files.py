@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import os
+import resource
+from collections.abc import Callable
+from contextlib import AbstractContextManager
 from pathlib import Path
 
 import fsspec
@@ -12,7 +15,8 @@ import pyarrow.orc
 import pyarrow.parquet as pq
 import pytest
 
-from gpupipe.errors import DataError, SchemaError
+from gpupipe.errors import DataError, GpupipeError, LimitError, SchemaError
+from gpupipe.io.external.open_table import convert_errors
 from gpupipe.io.files import convert_read_errors, find_files, mask
 from gpupipe.io.settings import Source
 from gpupipe.io.source_reader import read_arrow
@@ -219,3 +223,24 @@ def test_a_file_without_read_permission_is_an_error(tmp_path: Path) -> None:
     (tmp_path / "t.csv").chmod(0)
     with pytest.raises(DataError, match="may not be read"):
         read_arrow(Source(path="t.csv"))
+
+
+@pytest.mark.parametrize(
+    "error", [MemoryError(), pa.ArrowMemoryError("malloc of size 64 failed"), OSError("std::bad_alloc")]
+)
+@pytest.mark.parametrize("guard", [convert_read_errors, lambda path: convert_errors("it failed", path, "look")])
+@pytest.mark.parametrize(
+    ("limited", "expected"), [("RLIMIT_AS", LimitError), ("RLIMIT_DATA", LimitError), (None, DataError)]
+)
+def test_a_reader_that_lacks_memory_under_a_limit_does_not_blame_the_file(
+    monkeypatch: pytest.MonkeyPatch,
+    error: Exception,
+    guard: Callable[[str], AbstractContextManager[None]],
+    limited: str | None,
+    expected: type[GpupipeError],
+) -> None:
+    finite = None if limited is None else getattr(resource, limited)
+    monkeypatch.setattr(resource, "getrlimit", lambda of: (1 << 30 if of == finite else resource.RLIM_INFINITY,) * 2)
+    with pytest.raises(expected) as caught, guard("a.csv"):
+        raise error
+    assert type(caught.value) is expected and caught.value.where == "a.csv"

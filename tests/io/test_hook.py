@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import resource
 from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from gpupipe.errors import ConfigError, DataError
+from gpupipe.errors import ConfigError, DataError, GpupipeError, LimitError
 from gpupipe.io.settings import Source
 from gpupipe.io.source_reader import read_arrow
 
@@ -71,6 +72,16 @@ def test_an_error_in_the_hook_is_reported_with_its_line(folder: Path) -> None:
 def test_a_hook_that_returns_no_usable_table_is_an_error(folder: Path, result: str) -> None:
     with pytest.raises(DataError, match=r"prepare: (expected a pandas\.DataFrame|returned a column of mixed types)"):
         prepared(folder, f"def prepare(frame):\n    return {result}\n")
+
+
+@pytest.mark.parametrize(("limit", "expected"), [(1 << 40, LimitError), (resource.RLIM_INFINITY, DataError)])
+def test_a_hook_that_lacks_memory_under_a_limit_is_not_at_fault(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, limit: int, expected: type[GpupipeError]
+) -> None:
+    monkeypatch.setattr(resource, "getrlimit", lambda of: (limit, limit))
+    with pytest.raises(expected, match="3 TiB") as caught:
+        prepared(folder, "def prepare(frame):\n    raise MemoryError('3 TiB')\n")
+    assert caught.value.where.endswith("hook.py:2")
 
 
 def test_an_absent_function_is_named_with_the_nearest(folder: Path) -> None:

@@ -27,7 +27,7 @@ from tools.process_ends import EndCounts, command_of, problem_of
         (0, None, "Fatal Python error: Aborted", "'Fatal Python error' in the output"),
     ],
 )
-def test_ends_are_judged(code: int, sent: int | None, output: str, problem: str) -> None:
+def test_ends_are_evaluated(code: int, sent: int | None, output: str, problem: str) -> None:
     assert problem_of(code, sent, output) == problem
 
 

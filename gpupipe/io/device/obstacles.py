@@ -13,7 +13,7 @@ from pyarrow import orc
 
 from gpupipe.backends.probe import INSTALL_RAPIDS
 from gpupipe.datasets.churn.customers import ID, MOST_IDS, SCHEMA
-from gpupipe.errors import DataError
+from gpupipe.errors import DataError, LimitError
 from gpupipe.io.arrow_types import is_nested, is_text, stated_categories
 from gpupipe.io.column_filter import ColumnFilter
 from gpupipe.io.csv_settings import WHITESPACE, CsvSettings
@@ -51,7 +51,7 @@ def guard_device_read(file: SourceFile) -> Iterator[None]:
     try:
         with convert_read_errors(file.path), require_unchanged(file):
             yield
-    except DataError as error:
+    except (DataError, LimitError) as error:
         if isinstance(error.__cause__, MemoryError):
             raise error.__cause__ from None
         raise

@@ -14,6 +14,7 @@ import pyarrow as pa
 from gpupipe.errors import ConfigError, DataError, GpupipeError
 from gpupipe.io.external.row_predicate import Condition
 from gpupipe.io.files import mask, reason_of
+from gpupipe.system_errors import memory_shortage
 
 _NOISE = re.compile(r"\x1b\[[0-9;]*m|^[A-Z_]+: |\[libpq\] |Query was:.*|\s*[.] SQLSTATE: \w+", re.DOTALL)
 
@@ -61,6 +62,9 @@ def convert_errors(what: str, where: str, fix: str, secrets: tuple[str, ...] = (
     except GpupipeError:
         raise
     except Exception as error:  # the libraries have no common base class
+        if (short := memory_shortage(error)) is not None:
+            short.place(mask(where))
+            raise short from None
         raise DataError(f"{what}: {_reason(error, secrets)}", where=mask(where), fix=fix) from None
 
 
