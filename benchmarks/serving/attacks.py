@@ -1,4 +1,4 @@
-"""Hostile requests to a server, at a bounded rate, in a process of their own."""
+"""Hostile requests to a server, at a bounded rate, in a separate process."""
 
 from __future__ import annotations
 
@@ -162,7 +162,7 @@ BOMB = _gzip_bomb()
 def attack(
     run: Path, port: int, token: str, seconds: float, rate: float, seed: int, connection: Any, kinds: Sequence[str] = ()
 ) -> None:
-    """Attack a server: the main function of a process, which sends the counts of `Attacker.run` when it is asked to."""
+    """Attack a server: the main function of a process, which sends the counts of `Attacker.run` on request."""
     os.nice(NICENESS)  # the server and the honest clients have the same cores
     attacker = Attacker(ServedModel.load(run), port, token, seed)
     attacker.attacks = {kind: each for kind, each in attacker.attacks.items() if not kinds or kind in kinds}
