@@ -94,18 +94,18 @@ def command_of(rng: Random, tables: list[Path], folder: Path) -> list[str]:
 def run_case(number: int, seed: int, tables: list[Path], folder: Path) -> tuple[str, str]:
     """Run a case; return its command with its exit code, and its problem or ``""``."""
     rng = Random(f"{seed}:{number}")
-    command, sent = command_of(rng, tables, folder), rng.choice(SENT)
+    command = command_of(rng, tables, folder)
+    chosen, sent = rng.choice(SENT), None
     with subprocess.Popen(
         python_command("-m", "gpupipe", *command), cwd=folder, stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
     ) as process:  # fmt: skip
         try:
-            if sent is not None:
+            if chosen is not None:
                 try:
-                    output, _ = process.communicate(timeout=rng.uniform(0, LATEST_SIGNAL_SECONDS))
-                    sent = None
+                    process.communicate(timeout=rng.uniform(0, LATEST_SIGNAL_SECONDS))
                 except subprocess.TimeoutExpired:
-                    process.send_signal(sent)
+                    process.send_signal(sent := chosen)
             output, _ = process.communicate(timeout=LONGEST_SECONDS)
         except subprocess.TimeoutExpired:
             process.kill()

@@ -15,7 +15,7 @@ from gpupipe.artifact import manifest
 from gpupipe.errors import ArtifactError
 
 if TYPE_CHECKING:
-    import numpy as np
+    from gpupipe.typing import Array
 
 
 class ArtifactWriter:
@@ -53,7 +53,7 @@ class ArtifactWriter:
             raise ArtifactError(f"cannot write {name} as JSON: {error}", where=str(path), fix=fix) from error
         path.write_text(text + "\n", encoding="utf-8")
 
-    def arrays(self, name: str, values: Mapping[str, np.ndarray[Any, Any]]) -> None:
+    def arrays(self, name: str, values: Mapping[str, Array]) -> None:
         """Write named arrays as an uncompressed npz file; arrays of Python objects raise ArtifactError."""
         import numpy as np
 
