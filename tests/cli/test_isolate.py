@@ -52,9 +52,9 @@ def at_home(folder: Path, monkeypatch: pytest.MonkeyPatch, strange_reader: Path)
     ("command", "code"),
     [
         ("predict plain crash.csv -o scores.csv --quiet", 0),
-        ("predict plain crash.csv -o scores.csv --isolate", 5),
-        ("predict isolated crash.csv -o scores.csv", 5),
-        ("predict isolated crash.csv -o scores.csv --quiet --source isolate=false", 0),
+        ("predict plain crash.csv -o scores.csv --isolate --force", 5),
+        ("predict isolated crash.csv -o scores.csv --force", 5),
+        ("predict isolated crash.csv -o scores.csv --force --quiet --source isolate=false", 0),
         ("init crash.csv --target y --isolate", 5),
         ("init crash.csv --isolate", 5),
         ("check isolated.yaml --set source.path=crash.csv", 5),

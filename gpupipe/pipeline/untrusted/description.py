@@ -88,7 +88,8 @@ def read_description(document: Mapping[str, Any]) -> dict[str, Any]:
 def _read_description(document: Mapping[str, Any]) -> dict[str, Any]:
     manifest, name = document["manifest"], document["name"]
     check_shape(name, (str, None), "name")
-    check_shape(manifest, {key: shape for key, shape in MANIFEST.items() if str(key).removesuffix("?") in KEPT})
+    shape = {key: shape for key, shape in MANIFEST.items() if str(key).removesuffix("?") in KEPT}
+    check_shape(manifest, shape | {"manifest_sha256": str})
     goal = read_goal(manifest)
     read_importances(manifest.get("importances"))
     rules = tuple(map(ServedRules.from_json, manifest["data"]))
