@@ -18,6 +18,7 @@ import duckdb
 import pandas as pd
 import pytest
 import yaml
+from deltalake import write_deltalake
 from markdown_it import MarkdownIt
 
 import gpupipe as gp
@@ -110,6 +111,9 @@ def tables(tmp_path_factory: pytest.TempPathFactory) -> Path:
     events(400).to_pandas().to_parquet(folder / "events.parquet")
     for name, frame in small_tables().items():
         frame.to_csv(folder / f"{name}.csv", index=False)
+    (folder / "data").mkdir()
+    shutil.copy(folder / "customers.csv", folder / "data")
+    write_deltalake(folder / "clones" / "sales", customers(2_000))
     with duckdb.connect(str(folder / "shop.duckdb")) as connection:
         connection.from_arrow(customers(2_000)).create("customers")
     pipe = gp.Pipeline.from_dict(

@@ -71,7 +71,7 @@ def test_a_page_of_a_model_has_every_parameter(name: str) -> None:
 def test_every_section_of_the_configuration_has_its_settings() -> None:
     general = anchors(pages()["configuration/general.md"])
     for name in Config.model_fields:
-        assert f"configuration/{name}.md" in pages() or f"config-general-{name}" in general
+        assert f"configuration/{name}.md" in pages() or f"config-general-{name.replace('_', '-')}" in general
     known = set().union(*map(anchors, pages().values()))
     for name, field in Config.model_fields.items():
         if isinstance(field.annotation, type) and issubclass(field.annotation, Settings):

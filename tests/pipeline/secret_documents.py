@@ -146,6 +146,13 @@ features: [{generate: {columns: "@numeric"}}, {drop: "chert_*"}, {drop: customer
 models: [{best: {models: [logistic_regression], time_limit: 3s}}]
 report: {plots: false}
 """,
+    "DuckDB": """
+source: {sql: "SELECT 1 AS walnut", uri: "duckdb://", target: walnut,
+  sql_options: {directories: [curlew_folder], extensions: [whimbrel_extension]}}
+tables: {t: {sql: "SELECT 1 AS orchard", uri: "duckdb://", "on": {left: orchard, right: orchard},
+  cardinality: one_to_one, sql_options: {directories: [dabchick_folder], extensions: [corncrake_extension]}}}
+models: [gaussian_nb]
+""",
     "Delta table": """
 source: {delta: kiwi_table, target: walnut, id: velvet, drop: [quartz]}
 tables: {t: {delta: kiwi_table, columns: [velvet, lantern], prefix: chalk_, "on": {left: velvet, right: velvet},

@@ -162,7 +162,7 @@ def test_the_command_scores_without_an_input(run: gpupipe.Run, path: Path, tmp_p
     assert result.exit_code == 0, result.output
     assert pd.read_csv(out).columns.tolist()[:3] == ["customer", "as_of", "prediction"]
     with pytest.raises(ConfigError, match="expected an INPUT or --as-of"):
-        CliRunner().invoke(command, given, catch_exceptions=False)
+        CliRunner().invoke(command, [*given, "--force"], catch_exceptions=False)
 
 
 def test_errors_name_what_is_missing_for_scoring(run: gpupipe.Run, orders: pd.DataFrame) -> None:
