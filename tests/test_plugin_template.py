@@ -44,7 +44,7 @@ def test_the_template_is_tested_and_its_model_needs_it(site: Path, tmp_path: Pat
     (run,) = (tmp_path / "tests").glob("*0/run")  # pytest also links to it
     new = tmp_path / "new.csv"
     new.write_text("calls_day,calls_night,plan\n1,12,plus\n")
-    predict = ["-m", "gpupipe", "predict", run, new, "-o", tmp_path / "p.csv"]
+    predict = ["-m", "gpupipe", "predict", run, new, "--force", "-o", tmp_path / "p.csv"]
     done = python(*predict, cwd=tmp_path, packages=site)
     assert done.returncode == 0 and (tmp_path / "p.csv").read_text().splitlines()[1].startswith('"yes",'), done.stderr
     without = python(*predict, cwd=tmp_path)

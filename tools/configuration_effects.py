@@ -56,8 +56,8 @@ SETTINGS = {
 """Settings as the table shows them, by the folder of their input."""
 
 FIELDS = {
-    "artifacts", "cache", "catalog", "dashboard_address", "delta", "frame", "iceberg", "mlflow", "mode", "output",
-    "path", "prepare", "scheduler", "sql", "uri", "use",
+    "artifacts", "cache", "catalog", "dashboard_address", "delta", "directories", "frame", "iceberg", "mlflow", "mode",
+    "output", "path", "prepare", "scheduler", "sql", "uri", "use",
 }  # fmt: skip
 """Fields of the schema in the table or in the notes below it."""
 
@@ -151,7 +151,6 @@ class Probes:
                 "prefix": "i_",
             },
         }
-        cached = {**plain["source"], "cache": str(root / "cache")}
         tracked = {"mlflow": f"http://127.0.0.1:{ports['tracker']}", "timeout": "30s"}
         code = {
             "source": {**plain["source"], "prepare": f"{root}/hook/code.py:prepare"},
@@ -169,16 +168,16 @@ class Probes:
             **KEY,
         }
         return [
-            {**plain, "source": cached, "tables": tables, "track": tracked},
+            {**self._cached(), "tables": tables, "track": tracked},
             {**plain, **code, "tables": {"shop": query}},
             {**plain, "tables": {"store": server}},
             {**plain, "cluster": {"scheduler": str(root / "cluster" / "scheduler.json"), "deadline": 1}},
         ]
 
     def import_libraries(self) -> None:
-        """Run a command in this process, so that its children need not import the libraries."""
+        """Run a command in this process, so that its children need not import the libraries and find a cache."""
         path = self.root / "config.json"
-        path.write_text(json.dumps(self._plain()))
+        path.write_text(json.dumps(self._cached()))
         main(["run", str(path), "--quiet"])
         for module in LIBRARIES:
             import_module(module)
@@ -190,6 +189,10 @@ class Probes:
             "output": str(self.root / "output"),
             "report": {"enabled": False},
         }
+
+    def _cached(self) -> dict[str, Any]:
+        plain = self._plain()
+        return {**plain, "source": {**plain["source"], "cache": str(self.root / "cache")}}
 
     def _write_tables(self, _: int) -> int:
         more = self.rows.select(["k"]).append_column("z", pa.array(range(60)))

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import importlib.util
 import os
 import traceback
 from collections.abc import Callable
+from pathlib import Path
+from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -81,11 +82,10 @@ def to_pandas(table: pa.Table) -> pd.DataFrame:
 
 
 def _load(path: str, name: str) -> Callable[[pd.DataFrame], Any]:
-    spec = importlib.util.spec_from_file_location("gpupipe_prepare_hook", path)
-    assert spec is not None and spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    try:
-        spec.loader.exec_module(module)
+    module = ModuleType("gpupipe_prepare_hook")
+    module.__file__ = path
+    try:  # an import would rely on the file's modification time and write byte code next to it
+        exec(compile(Path(path).read_bytes(), path, "exec"), vars(module))
     except Exception as error:  # a user's module may raise anything
         raise ConfigError(
             f"prepare: cannot be imported: {type(error).__name__}: {error}", where=_place(error, path), fix=FIX
