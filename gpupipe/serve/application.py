@@ -9,7 +9,7 @@ from __future__ import annotations
 import hmac
 import logging
 import secrets
-from asyncio import Task, create_task, to_thread, wait
+from asyncio import Task, create_task, get_running_loop, to_thread, wait
 from collections.abc import Awaitable, Callable, MutableMapping
 from hashlib import sha256
 from importlib import import_module
@@ -18,7 +18,7 @@ from typing import Any
 
 from gpupipe.serve.bodies import ARROW, DIGITS, JSON, read_rows, require_rows, response_headers
 from gpupipe.serve.documents import INDEX, Documents
-from gpupipe.serve.encodings import decompress
+from gpupipe.serve.encodings import THREAD, decompress
 from gpupipe.serve.explanations import has_parameter, read_parameter
 from gpupipe.serve.inference import HEADER_LENGTH, encode_inference, read_inference
 from gpupipe.serve.metrics import Metrics
@@ -154,8 +154,8 @@ class Application:
             if self.n_waiting >= self.settings.max_waiting:
                 raise RequestProblem("too_many_requests", "too many requests are waiting", headers=RETRY)
             if b"content-encoding" in headers:
-                # In a thread: 16 kB can have 16 MiB, which takes 40 ms; zlib releases the interpreter lock.
-                body = await to_thread(decompress, body, headers[b"content-encoding"], self.settings.max_body_bytes)
+                arguments = body, headers[b"content-encoding"], self.settings.max_body_bytes
+                body = await get_running_loop().run_in_executor(THREAD, decompress, *arguments)
                 reserved += self._reserve(len(body))
             self.n_waiting += 1
             try:

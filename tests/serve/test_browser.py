@@ -21,7 +21,7 @@ import pytest
 import gpupipe as gp
 
 CHROMIUM = shutil.which("chromium") or shutil.which("google-chrome")
-FRIEND, STRANGER = "friend.localhost", "127.0.0.1"
+FRIEND, FOREIGN = "friend.localhost", "127.0.0.1"
 PAGE = """<!doctype html><body><script>
 const server = "%s";
 const text = JSON.stringify({"inputs": [{"name": "x", "shape": [1], "datatype": "FP64", "data": [1.5]}]});
@@ -98,9 +98,9 @@ def test_a_page_of_another_site_neither_predicts_nor_reads(tmp_path: Path) -> No
     with served(tmp_path / "run") as url, ThreadingHTTPServer(("127.0.0.1", 0), handler) as site:
         Thread(target=site.serve_forever, daemon=True).start()
         (tmp_path / "site" / "page.html").write_text(PAGE % url)
-        stranger = visit(f"http://{STRANGER}:{site.server_port}/page.html", tmp_path / "profile")
+        foreign = visit(f"http://{FOREIGN}:{site.server_port}/page.html", tmp_path / "profile")
         assert predicted_rows(url) == 0
-        assert (stranger["json"], stranger["read"]) == ("blocked", "blocked")
+        assert (foreign["json"], foreign["read"]) == ("blocked", "blocked")
         visit(f"http://{FRIEND}:{site.server_port}/page.html", tmp_path / "profile")
-        assert predicted_rows(url) > 0  # the page works: the rows of a stranger were refused, not malformed
+        assert predicted_rows(url) > 0  # the page works: those rows were refused, not malformed
         site.shutdown()

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import gzip
 import json
+import random
 import zlib
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -12,7 +14,7 @@ import pytest
 pytest.importorskip("orjson", reason="needs the extra serve")
 pytest.importorskip("starlette", reason="needs the extra serve")
 
-from gpupipe.serve.encodings import decompress
+from gpupipe.serve.encodings import PIECE_BYTES, READ_BYTES, decompress
 from gpupipe.serve.problems import RequestProblem
 from tests.serve.conftest import AppClient
 
@@ -33,6 +35,18 @@ RAW = zlib.compressobj(wbits=-15)
 )
 def test_bodies_are_decompressed(encoding: bytes, body: bytes) -> None:
     assert decompress(body, encoding, len(TEXT)) == TEXT
+
+
+@pytest.mark.parametrize("n_bytes", [0, PIECE_BYTES - 1, PIECE_BYTES, PIECE_BYTES + 1, 3 * PIECE_BYTES])
+@pytest.mark.parametrize("compressed", [gzip.compress, zlib.compress])
+def test_streams_of_several_pieces_are_complete(compressed: Callable[[bytes], bytes], n_bytes: int) -> None:
+    encoding = b"gzip" if compressed is gzip.compress else b"deflate"
+    for content in (b"a" * n_bytes, random.Random(3).randbytes(n_bytes)):
+        body = compressed(content)
+        assert decompress(body, encoding, n_bytes) == content
+        for wrong in (body[:-1], body + b"x", body + bytes(READ_BYTES)):
+            with pytest.raises(RequestProblem, match="one complete stream"):
+                decompress(wrong, encoding, n_bytes)
 
 
 @pytest.mark.parametrize(
