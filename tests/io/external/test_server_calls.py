@@ -7,6 +7,7 @@ import socket
 import struct
 import threading
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 
 import pytest
 
@@ -45,27 +46,34 @@ def _printing() -> Iterator[None]:
 @pytest.fixture
 def serve() -> Iterator[Callable[[bytes], str]]:
     """Return a function that starts a server that sends these bytes to each client, and returns its URI."""
-    listeners, clients = [], []
+    listeners, clients, threads = [], [], []
 
     def start(sent: bytes) -> str:
         listener = socket.create_server(("127.0.0.1", 0))
         listeners.append(listener)
 
         def accept() -> None:
-            while True:
-                try:
+            with suppress(OSError):
+                while True:
                     client, _ = listener.accept()
-                    client.recv(4096)
-                    client.sendall(sent)
-                except OSError:
-                    return
-                clients.append(client)
+                    clients.append(client)
+                    with suppress(OSError):  # the client is gone
+                        client.recv(4096)
+                        client.sendall(sent)
 
-        threading.Thread(target=accept, daemon=True).start()
+        threads.append(threading.Thread(target=accept))
+        threads[-1].start()
         user = f"ada:{PASSWORD.replace(' ', '%20')}"
         return f"postgresql://{user}@127.0.0.1:{listener.getsockname()[1]}/shop?sslmode=disable&gssencmode=disable"
 
     yield start
+    for each in listeners:
+        each.shutdown(socket.SHUT_RDWR)  # ends its `accept`
+    for each in clients:
+        with suppress(OSError):
+            each.shutdown(socket.SHUT_RDWR)
+    for thread in threads:
+        thread.join()
     for each in (*listeners, *clients):
         each.close()
 
