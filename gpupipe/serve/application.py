@@ -39,7 +39,7 @@ NAMES = {
     "/": "page", "/schema": "schema", "/metrics": "metrics", "/drift": "drift", "/openapi.json": "openapi",
 }  # fmt: skip
 CLIENT_GONE = 499
-VERY_LARGE = b"0" * 20  # the digits of 2**64, which are encoded with Arrow
+VERY_LARGE = b"0" * 20  # the digits of 2**64, which are encoded with Arrow: 30 microseconds per value
 TABLES = ("gpupipe.serve.arrow_bodies", "gpupipe.io.source_reader", "gpupipe.table.frames", "gpupipe.backends")
 RETRY = [(b"retry-after", b"1")]
 
@@ -184,7 +184,8 @@ class Application:
         if endpoint not in PREDICTIONS:
             return self._documents.index(body), JSON, []
         content_type = headers.get(b"content-type", b"")
-        if content_type == ARROW or VERY_LARGE in body.translate(DIGITS):  # the first import takes a second
+        may_be_slow = content_type != ARROW and VERY_LARGE in body.translate(DIGITS)
+        if content_type == ARROW or may_be_slow:  # the first import takes a second
             self._arrow = self._arrow or create_task(to_thread(lambda: list(map(import_module, TABLES))))
             await wait([self._arrow])
         if endpoint == "infer":
@@ -196,7 +197,7 @@ class Application:
             rows = given.rows
             if n_columns:
                 require_rows(len(rows), settings.max_explained_rows, "request for explanations")
-        columns, unseen, n_warnings = await slot.predict(rows, deadline, settings.max_batch)
+        columns, unseen, n_warnings = await slot.predict(rows, deadline, settings.max_batch, 1 if may_be_slow else None)
         if endpoint == "infer":
             metrics.count_rows(len(rows), unseen, n_warnings)
             return encode_inference(request, model, columns)

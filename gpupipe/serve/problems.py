@@ -36,7 +36,7 @@ CODES: Mapping[str, ErrorCode] = {
     "invalid_rows": ErrorCode(422, "Cells do not match the model's columns or rules."),
     "not_explainable": ErrorCode(422, "The predictions of this model or server cannot be explained."),
     "too_many_requests": ErrorCode(429, "Too many requests are waiting."),
-    "headers_too_large": ErrorCode(431, "The URL or the headers are too long."),
+    "headers_too_large": ErrorCode(431, "The URL or the headers are too long, or there are too many headers."),
     "internal": ErrorCode(500, "An error of the server, which has logged it with this id."),
     "unavailable": ErrorCode(503, "The server is shutting down, or was too busy to answer in time."),
 }

@@ -21,6 +21,7 @@ from gpupipe.serve.problems import RequestProblem
 from gpupipe.serve.request_heads import check_head, invalid
 
 MAX_HEADER_BYTES = 32 * 1024  # URL and headers
+MAX_HEADERS = 100  # with trailers; as Apache's LimitRequestFields: thousands of them would take milliseconds
 MAX_BYTES_WITHOUT_BODY = 512 * 1024  # after the headers: sizes of chunks, and trailers, which are ignored
 DRAIN_SECONDS = 2.0  # at least, for a client that still sends after its answer
 SPARE_CONNECTIONS = 64  # more than the limit: drained, so that their clients can read the refusal
@@ -28,10 +29,11 @@ SWEEP_SECONDS = 0.5
 NEVER = float("inf")
 INVALID = invalid("the request is not valid HTTP/1.1")
 LONG_HEAD = RequestProblem("headers_too_large", "URL, headers, trailers or sizes of chunks are too long", closes=True)
+MANY_HEADERS = RequestProblem("headers_too_large", f"expected at most {MAX_HEADERS} headers and trailers", closes=True)
 
 
 class _EndOfParsing(Exception):
-    """A request has begun before the previous one was answered, or has an invalid head."""
+    """A request has begun before the previous one was answered, or has an invalid head or too many trailers."""
 
 
 class _Transport:
@@ -72,7 +74,7 @@ class LimitedProtocol(HttpToolsProtocol):
         super().__init__(config, server_state, app_state, _loop)
         self.deadline = NEVER
         self._unsent_bytes, self._unsent_since = 0, 0.0
-        self._n_bytes_without_body = self._n_drained_bytes = 0
+        self._n_bytes_without_body = self._n_drained_bytes = self._n_headers = 0
         self._has_head = self._is_pipelining = self.is_draining = False
         self._problem = INVALID
 
@@ -133,10 +135,15 @@ class LimitedProtocol(HttpToolsProtocol):
         if self.cycle is not None and not self.cycle.response_complete:
             self._is_pipelining = True
             raise _EndOfParsing
+        self._n_headers = 0
         super().on_message_begin()
 
     def on_header(self, name: bytes, value: bytes) -> None:
         """Keep a header; trailers, which follow the body, are ignored."""
+        self._n_headers += 1
+        if self._n_headers > MAX_HEADERS:
+            self._problem = MANY_HEADERS
+            raise _EndOfParsing
         if not self._has_head:
             super().on_header(name, value)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass
+from time import perf_counter
 from typing import Any
 
 from gpupipe.errors import CellProblem, RowError
@@ -18,6 +19,8 @@ from gpupipe.serve.served_model import ServedModel
 from gpupipe.serve.settings import ServeSettings
 from gpupipe.serve.time_limit import time_limit
 from gpupipe.table.row_encoder import Row, RowCells
+
+QUICK_SECONDS = 0.0002
 
 
 @dataclass(frozen=True, eq=False)
@@ -39,15 +42,18 @@ class ModelSlot:
         explain = time_limit(settings.operation_seconds)(model.scorer.explain_cells)
         return ModelSlot(model, queue, ExplanationQueue(explain), drift)
 
-    async def predict(self, rows: Sequence[Row], deadline: float, max_rows: int) -> tuple[Columns, dict[str, int], int]:
+    async def predict(
+        self, rows: Sequence[Row], deadline: float, max_rows: int, n_first: int | None = None
+    ) -> tuple[Columns, dict[str, int], int]:
         """Return output columns of rows, the unseen levels by column, and the number of rule warnings.
 
-        Rows are encoded and predicted in slices of `max_rows`, between which other requests have their turn. Raise
+        Rows are encoded and predicted in slices of `max_rows`, between which other requests have their turn. The first
+        slice has `n_first` rows (default: `max_rows`), and the next ones more while they are encoded quickly. Raise
         RequestProblem if cells are wrong (status 422), or the deadline has passed (503).
         """
         scorer, queue = self.model.scorer, self.queue
-        n_rows = len(rows)
-        if n_rows <= max_rows:
+        n_rows, start, size = len(rows), 0, n_first or max_rows
+        if n_rows <= size:
             try:
                 cells = scorer.encode(rows)
             except RowError as error:
@@ -58,24 +64,25 @@ class ModelSlot:
             if self.drift is not None:
                 self.drift.add(cells, rows, columns)
             return columns, cells.n_unseen, len(cells.warnings)
-        parts: list[tuple[RowCells, Columns]] = []
+        parts: list[tuple[slice, RowCells, Columns]] = []
         problems: list[CellProblem] = []
         unseen: dict[str, int] = {}
         n_warnings = 0
         whole = self._encode_unique(rows)
-        for start in range(0, n_rows, max_rows):
-            rows_of_slice = slice(start, start + max_rows)
+        while start < n_rows and len(problems) < MOST_PROBLEMS:
+            of_slice, started = slice(start, start + size), perf_counter()
             try:
-                cells = scorer.encode(rows[rows_of_slice]) if whole is None else whole[rows_of_slice]
+                cells = scorer.encode(rows[of_slice]) if whole is None else whole[of_slice]
             except RowError as error:
                 problems += [CellProblem(p.row + start, p.column, p.value, p.rule) for p in error.problems]
-            if len(problems) >= MOST_PROBLEMS:
-                break
+            start += size
+            if perf_counter() - started < QUICK_SECONDS:
+                size = min(2 * size, max_rows)
             if problems:  # the remaining rows are only checked
                 await asyncio.sleep(0)
                 continue
             answer = await queue.submit(cells, deadline)
-            parts.append((cells, [column[answer.start : answer.stop] for column in answer.columns]))
+            parts.append((of_slice, cells, [column[answer.start : answer.stop] for column in answer.columns]))
             n_warnings += len(cells.warnings)
             for name, n in cells.n_unseen.items():
                 unseen[name] = unseen.get(name, 0) + n
@@ -83,9 +90,9 @@ class ModelSlot:
             raise invalid_rows(problems)
         n_warnings += 0 if whole is None else len(whole.warnings)
         if self.drift is not None:
-            for start, (cells, outputs) in zip(range(0, n_rows, max_rows), parts, strict=True):
-                self.drift.add(cells, rows[start : start + max_rows], outputs)
-        each = zip(*(outputs for _, outputs in parts), strict=True)
+            for of_slice, cells, outputs in parts:
+                self.drift.add(cells, rows[of_slice], outputs)
+        each = zip(*(outputs for _, _, outputs in parts), strict=True)
         joined = [[value for part in columns for value in part] for columns in each]
         return joined, unseen, n_warnings
 

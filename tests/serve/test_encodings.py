@@ -14,7 +14,7 @@ import pytest
 pytest.importorskip("orjson", reason="needs the extra serve")
 pytest.importorskip("starlette", reason="needs the extra serve")
 
-from gpupipe.serve.encodings import PIECE_BYTES, READ_BYTES, decompress
+from gpupipe.serve.encodings import FREE_BYTES, PIECE_BYTES, READ_BYTES, decompress
 from gpupipe.serve.problems import RequestProblem
 from tests.serve.conftest import AppClient
 
@@ -74,6 +74,21 @@ def test_other_bodies_are_refused(encoding: bytes, body: bytes, status: int) -> 
         decompress(body, encoding, len(TEXT))
     assert found.value.status == status
     assert (status == 415) == (found.value.headers == [(b"accept-encoding", b"gzip, deflate, identity")])
+
+
+@pytest.mark.parametrize("read_bytes", [READ_BYTES, 2**10])
+def test_a_body_that_is_compressed_too_much_is_refused_after_a_mebibyte(
+    monkeypatch: pytest.MonkeyPatch, read_bytes: int
+) -> None:
+    monkeypatch.setattr("gpupipe.serve.encodings.READ_BYTES", read_bytes)
+    most, text = 2**26, b'{"age": 31, "plan": "plus"},' * 40_000
+    assert decompress(gzip.compress(b" " * FREE_BYTES), b"gzip", most) == b" " * FREE_BYTES
+    with pytest.raises(RequestProblem, match="more than 200 times its size"):
+        decompress(gzip.compress(b" " * (FREE_BYTES + 1)), b"gzip", most)
+    noise = random.Random(3).randbytes(len(text) // 150)
+    assert decompress(gzip.compress(noise + text), b"gzip", most) == noise + text
+    with pytest.raises(RequestProblem, match="more than 200 times its size"):  # before the incompressible rest is read
+        decompress(gzip.compress(text * 20 + noise), b"gzip", most)
 
 
 def test_every_route_with_a_body_takes_compressed_ones(client: AppClient, rows: list[dict[str, Any]]) -> None:

@@ -132,6 +132,21 @@ def test_large_requests_are_predicted_in_slices(run_folder: Path, rows: Rows, ex
         assert metric(client, 'gpupipe_batch_rows_bucket{le="8"}') >= 6
 
 
+@pytest.mark.parametrize(("quick_seconds", "n_small"), [(0.0, 20), (1e9, 1)])  # of 1, 2, 4 … rows if they are quick
+def test_rows_with_very_large_integers_are_predicted_in_small_slices(
+    run_folder: Path, model: Model, rows: Rows, monkeypatch: pytest.MonkeyPatch, quick_seconds: float, n_small: int
+) -> None:
+    monkeypatch.setattr("gpupipe.serve.slot.QUICK_SECONDS", quick_seconds)
+    large = [{**row, "income": (-3) ** number << 60} for number, row in enumerate(rows[2:22], 1)]
+    table = pd.DataFrame(large).astype({"member": "boolean"})
+    expected = model.predict_table(table.assign(joined=pd.to_datetime(table["joined"]))).to_pylist()
+    with AppClient(run_folder) as client:
+        assert client("/predict", large).json == expected
+        assert metric(client, 'gpupipe_batch_rows_bucket{le="1"}') == n_small
+        problems = client("/predict", [*large, {**large[0], "age": 121}]).json["problems"]
+        assert [(problem["row"], problem["column"]) for problem in problems] == [(20, "age")]
+
+
 def test_each_wrong_cell_is_named_with_its_rule(client: AppClient, rows: Rows) -> None:
     reply = client("/predict", [rows[2], {**rows[3], "age": 130, "plan": "gold"}])
     assert reply.status == 422

@@ -17,6 +17,7 @@ pytest.importorskip("orjson", reason="needs the extra serve")
 pytest.importorskip("uvicorn", reason="needs the extra serve")
 
 from gpupipe.serve.problems import RequestProblem
+from gpupipe.serve.protocol import MAX_HEADERS
 from gpupipe.serve.request_heads import ONCE, check_head
 from gpupipe.serve.settings import ServeSettings, host_name
 from tests.serve.test_processes import SECONDS, served
@@ -215,6 +216,12 @@ def test_the_other_refusals_have_the_same_form_and_clients_that_still_send_can_r
     assert refusal(answers_to(port, start))[0] == 408
     assert refusal(answers_to(port, start + b"A: " + b"a" * 33_000 + b"\r\n\r\n"))[0] == 431  # in one packet
     assert refusal(answers_to(port, start + b"A: " + b"a" * 3_000_000))[0] == 431
+    lines = b"A: b\r\n"
+    assert refusal(answers_to(port, start + lines * MAX_HEADERS + b"\r\n"))[0] == 431
+    chunked = b"Transfer-Encoding: chunked\r\n\r\n2\r\n{}\r\n0\r\n"
+    assert refusal(answers_to(port, start + chunked + lines * MAX_HEADERS + b"\r\n"))[0] == 431
+    few = lines * (MAX_HEADERS - 3) + b"Content-Length: 2\r\nConnection: close\r\n\r\n{}"  # as many as may be
+    assert b" 422 " in answers_to(port, start + few)[:20]
     status, found = refusal(answers_to(port, start + b"Host: localhost\r\n\r\n" + b" " * 300_000))
     assert (status, found["code"]) == (400, "invalid_http")
     with closing(http.client.HTTPConnection("127.0.0.1", port, timeout=SECONDS)) as connection:
