@@ -17,7 +17,7 @@ from gpupipe.serve.served_model import ServedModel
 from tools.fuzz_server import FuzzRequest, RequestMaker
 
 HOST = "127.0.0.1"
-ANSWER_SECONDS, MOST_OPEN, NICENESS = 30.0, 200, 10
+ANSWER_SECONDS, MOST_OPEN = 30.0, 200
 NO_ANSWER = "closed without an answer"
 CHUNKED = "Transfer-Encoding: chunked\r\n"
 
@@ -163,7 +163,7 @@ def attack(
     run: Path, port: int, token: str, seconds: float, rate: float, seed: int, connection: Any, kinds: Sequence[str] = ()
 ) -> None:
     """Attack a server: the main function of a process, which sends the counts of `Attacker.run` on request."""
-    os.nice(NICENESS)  # the server and the honest clients have the same cores
+    os.sched_setscheduler(0, os.SCHED_IDLE, os.sched_param(0))  # server and honest clients have the same cores
     attacker = Attacker(ServedModel.load(run), port, token, seed)
     attacker.attacks = {kind: each for kind, each in attacker.attacks.items() if not kinds or kind in kinds}
     connection.send("ready")

@@ -4,8 +4,8 @@ Phases alternate: honest load alone, then honest and hostile load. Honest client
 single rows at a fixed rate; each answer must have the probability of `gpupipe.load_scorer`, bit for bit. Another
 process sends hostile requests at a fixed rate, a kind of `benchmarks.serving.attacks` after the other: slow headers and
 bodies, half-open connections, damaged bodies, Arrow mutants, bombs, oversize bodies, huge headers, wrong tokens,
-pipelined requests, two framings. Its priority is lower, because clients and server share the cores: the rate limits
-the work of the server, not the clients' share of the processor.
+pipelined requests, two framings. It runs when a core is idle, because clients and server share the cores; elsewhere,
+only the requests of attackers reach the server.
 
 With ``--kills 2``, two workers are killed in each hostile phase. Only requests in flight on their connections may fail
 then, within a second.
