@@ -126,8 +126,18 @@ def _run(args: Sequence[str] | None, invocation: Invocation) -> int:
     except SystemExit as error:  # from click, when a pipe is closed, or from user code
         return error.code if isinstance(error.code, int) else int(error.code is not None)
     except Exception as error:
+        if _is_interruption(error):
+            click.echo("interrupted", err=True)
+            return INTERRUPTED
         return _failed(error, invocation)
     return code if isinstance(code, int) else 0
+
+
+def _is_interruption(error: BaseException | None) -> bool:
+    """Return whether Ctrl-C caused an error: NumPy's C code, for example, raises a ValueError in its place."""
+    while error is not None and not isinstance(error, KeyboardInterrupt):
+        error = error.__cause__
+    return error is not None
 
 
 def _failed(error: Exception, invocation: Invocation) -> int:

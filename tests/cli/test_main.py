@@ -10,6 +10,7 @@ from importlib import import_module
 from pathlib import Path
 
 import click
+import numpy as np
 import pytest
 
 from gpupipe import __version__
@@ -132,6 +133,20 @@ def test_an_interruption_exits_with_130(monkeypatch: pytest.MonkeyPatch, capsys:
         signal.raise_signal(signal.SIGINT)
 
     monkeypatch.setattr("gpupipe.config.load_config", interrupt)
+    assert main(["check", "any.yaml"]) == 130
+    assert capsys.readouterr().err.strip() == "interrupted"
+
+
+def test_an_interruption_that_numpy_replaces_exits_with_130(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pairs = np.zeros(2, [("a", "i8"), ("b", "f8")])
+
+    def read(*args: object) -> None:
+        np.asarray(memoryview(pairs))  # asks a Python function for the dtype, and replaces any error of it
+
+    monkeypatch.setattr("gpupipe.config.load_config", read)
+    monkeypatch.setattr("numpy._core._internal._dtype_from_pep3118", lambda _: signal.raise_signal(signal.SIGINT))
     assert main(["check", "any.yaml"]) == 130
     assert capsys.readouterr().err.strip() == "interrupted"
 
