@@ -15,6 +15,7 @@ from gpupipe.backends import choose
 from gpupipe.backends.cpu.memory import copy_of, empty
 from gpupipe.errors import DataError
 from gpupipe.tensors.batch import TensorBatch
+from gpupipe.tensors.batches import Batches
 from gpupipe.tensors.exchange import from_dlpack, to_jax, to_torch
 from gpupipe.tensors.handover import hand_over
 
@@ -65,6 +66,12 @@ def test_an_array_of_jax_is_itself(X: np.ndarray) -> None:
     array = to_jax(X)
     assert to_jax(array) is array
     assert to_jax(array, copy=True).unsafe_buffer_pointer() != array.unsafe_buffer_pointer()
+
+
+def test_arrays_of_jax_are_rows_of_batches() -> None:
+    X = jax.numpy.arange(12.0).reshape(6, 2)
+    got = torch.cat([batch.features for batch in Batches(X, 4)])
+    assert sorted(got[:, 0].tolist()) == [0, 2, 4, 6, 8, 10]
 
 
 @pytest.mark.parametrize(

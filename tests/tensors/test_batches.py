@@ -57,13 +57,6 @@ def test_the_device_may_be_named() -> None:
     assert check_an_epoch(np.asarray, "int64", "F", device="cpu").placement == "host"
 
 
-def test_jax_arrays_are_rows_too() -> None:
-    jax = pytest.importorskip("jax", reason="JAX is not installed")
-    X = jax.numpy.arange(12.0).reshape(6, 2)
-    got = torch.cat([batch.features for batch in Batches(X, 4)])
-    assert sorted(got[:, 0].tolist()) == [0, 2, 4, 6, 8, 10]
-
-
 @given(
     n=st.integers(0, 200), size=st.integers(1, 64), world_size=st.integers(1, 4), drop_last=st.booleans(),
     order=st.sampled_from("CF"), codes=st.booleans(), seed=st.integers(0, 5), epoch=st.integers(0, 5),
