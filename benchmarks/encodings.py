@@ -21,8 +21,8 @@ from gpupipe.bench.stages import SplitTable, import_estimator, measured_metrics,
 from gpupipe.config import Config, ModelEntry, load_config
 from gpupipe.errors import GpupipeError
 from gpupipe.features.program.fitted import write_matrix
+from gpupipe.files.jsonfile import write_json
 from gpupipe.models.boosting import HistGradientBoosting
-from gpupipe.pipeline.jsonfile import write_json
 from gpupipe.pipeline.training import fit_view, train
 
 BOOSTING = "hist_gradient_boosting"

@@ -27,7 +27,7 @@ from pathlib import Path
 from typing import Any
 
 from gpupipe.bench.machine import describe_machine
-from gpupipe.pipeline.jsonfile import write_json
+from gpupipe.files.jsonfile import write_json
 
 ROWS, COLUMNS, BATCH_SIZE, TURNS, SECONDS = 1_000_000, 57, 4096, 5, 3.0
 

@@ -33,7 +33,7 @@ from benchmarks.cluster.workload import N_FEATURES, OF_BUCKETS
 from gpupipe.bench.machine import describe_machine
 from gpupipe.bench.process import run_child
 from gpupipe.errors import GpupipeError
-from gpupipe.pipeline.jsonfile import write_json
+from gpupipe.files.jsonfile import write_json
 from gpupipe.units import MIB
 
 ROWS, KILL_ROWS, TURNS, WORKERS = 1_000_000, 600_000, 3, 2

@@ -22,8 +22,8 @@ from benchmarks.device.recorded_metrics import key_of, load, sources
 from benchmarks.device.results import replace
 from gpupipe.config import Config
 from gpupipe.errors import ConfigError, GpupipeError
-from gpupipe.pipeline.jsonfile import dumps
-from gpupipe.pipeline.libraries import libraries
+from gpupipe.files.jsonfile import dumps
+from gpupipe.files.libraries import libraries
 
 
 def record(path: Path, configurations: Iterator[tuple[str, Config]]) -> int:

@@ -19,10 +19,10 @@ from typing import Any
 from gpupipe import __version__
 from gpupipe.config import Config
 from gpupipe.errors import DataError
+from gpupipe.files.libraries import libraries
 from gpupipe.io.input_files import input_files
 from gpupipe.io.settings import TableSource
 from gpupipe.pipeline.checkpoints.keys import code_digest, digest
-from gpupipe.pipeline.libraries import libraries
 
 VARIABLE = "GPUPIPE_CPU_METRICS"
 # Sections that do not affect metrics; tables are identified by their contents instead of their paths.

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from gpupipe.errors import DataError
-from gpupipe.pipeline.jsonfile import dumps
+from gpupipe.files.jsonfile import dumps
 
 Status = Literal["done", "failed", "timed out", "broken", "skipped"]
 

@@ -21,7 +21,7 @@ from typing import Any
 
 from benchmarks.device.processes import ROOT, run_python
 from benchmarks.device.results import attempt, replace
-from gpupipe.pipeline.jsonfile import dumps
+from gpupipe.files.jsonfile import dumps
 
 CLOCKS = ("--query-gpu=name,driver_version,memory.total,clocks.sm,clocks.mem,clocks.max.sm", "--format=csv,noheader")
 CLUSTER_SHARE = 10  # a cluster gets rows // CLUSTER_SHARE rows, because they are generated on the host

@@ -27,7 +27,7 @@ from benchmarks.faults.injection import concurrent, full_disks, kills, read_only
 from benchmarks.faults.runs import RIGHT, FaultOutcome, ReferenceRun
 from gpupipe.bench.machine import describe_machine
 from gpupipe.errors import GpupipeError
-from gpupipe.pipeline.jsonfile import write_json
+from gpupipe.files.jsonfile import write_json
 
 ROWS = 1500
 

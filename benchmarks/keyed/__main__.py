@@ -32,7 +32,7 @@ from benchmarks.keyed.child import GPUPIPE, IMPLEMENTATIONS
 from benchmarks.keyed.event_log import write
 from gpupipe.bench.process import run_child
 from gpupipe.errors import ConfigError, GpupipeError
-from gpupipe.pipeline.jsonfile import write_json
+from gpupipe.files.jsonfile import write_json
 
 EVENTS, TURNS, REPEAT = 10_000_000, 3, 3
 TOLERANCE = 1e-5

@@ -45,7 +45,7 @@ from benchmarks.serving.servers import (
 from benchmarks.single_row.workloads import WORKLOADS, prepare, read_rows
 from gpupipe.bench.machine import describe_machine
 from gpupipe.errors import GpupipeError
-from gpupipe.pipeline.jsonfile import write_json
+from gpupipe.files.jsonfile import write_json
 
 SECONDS, ROUNDS, RATE, WARM_UP_SECONDS, N_CHECKED = 10.0, 3, 3000.0, 2.0, 200
 WORKLOAD = "churn-xgboost"

@@ -39,7 +39,7 @@ from benchmarks.single_row.workloads import WORKLOADS, prepare, read_rows
 from gpupipe.bench.machine import describe_machine
 from gpupipe.children import python_command
 from gpupipe.errors import GpupipeError
-from gpupipe.pipeline.jsonfile import dumps, write_json
+from gpupipe.files.jsonfile import dumps, write_json
 from gpupipe.serve.settings import TOKEN
 
 MINUTES, WORKERS, PHASE_SECONDS = 20.0, 2, 15.0

@@ -36,7 +36,7 @@ from benchmarks.single_row.workloads import WORKLOADS, prepare, read_rows, train
 from gpupipe.bench.machine import describe_machine
 from gpupipe.children import python_command
 from gpupipe.errors import GpupipeError
-from gpupipe.pipeline.jsonfile import dumps, write_json
+from gpupipe.files.jsonfile import dumps, write_json
 
 MINUTES, WORKERS, SHARE, TOP_SECONDS = 10.0, 2, 0.8, 10.0
 RELOAD_AT, KILL_AT = 0.4, 0.6  # shares of the time

@@ -39,7 +39,7 @@ from benchmarks.single_row.workloads import WORKLOADS, prepare, read_quality
 from gpupipe.bench.machine import describe_machine
 from gpupipe.bench.process import run_child
 from gpupipe.errors import GpupipeError
-from gpupipe.pipeline.jsonfile import write_json
+from gpupipe.files.jsonfile import write_json
 
 CALLS, ROUNDS, SECONDS, THREADS, FIRST_CALLS = 20_000, 3, 60.0, 16, 5
 THREAD_SETTINGS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS")

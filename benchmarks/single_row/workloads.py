@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from gpupipe.children import child_environment, python_command
 from gpupipe.errors import ConfigError
-from gpupipe.pipeline.jsonfile import dumps, write_json
+from gpupipe.files.jsonfile import dumps, write_json
 
 if TYPE_CHECKING:
     import pandas as pd

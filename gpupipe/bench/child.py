@@ -71,7 +71,7 @@ def _stages(options: argparse.Namespace) -> dict[str, Any]:
     from gpupipe.bench.models import NO_MODEL, choose_model
     from gpupipe.bench.stages import run_stages
     from gpupipe.config import load_config
-    from gpupipe.pipeline.libraries import libraries
+    from gpupipe.files.libraries import libraries
 
     features_only = options.model == NO_MODEL
     for name in READING if features_only else READING + TRAINING:

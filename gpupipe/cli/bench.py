@@ -83,9 +83,9 @@ def command(
     from gpupipe.bench.measurement import BenchRequest, measure
     from gpupipe.bench.tables import show
     from gpupipe.config import load_config
+    from gpupipe.files.file import write_text
+    from gpupipe.files.jsonfile import dumps
     from gpupipe.io.output_conflicts import ProtectedInput, require_no_conflict
-    from gpupipe.pipeline.atomic.file import write_text
-    from gpupipe.pipeline.jsonfile import dumps
     from gpupipe.pipeline.run_inputs import run_inputs
 
     extra = () if device is None else (f"device={device}",)

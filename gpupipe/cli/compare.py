@@ -34,9 +34,9 @@ def command(runs: tuple[Path, ...], as_json: bool, output: Path | None) -> None:
       2  fewer than two runs
       5  one is not a finished run, or cannot be read
     """
+    from gpupipe.files.jsonfile import plain
     from gpupipe.io.output_conflicts import ProtectedInput
     from gpupipe.pipeline.comparison.comparison import compare_runs
-    from gpupipe.pipeline.jsonfile import plain
 
     if len(runs) > len(ascii_uppercase):
         raise click.UsageError(f"expected at most {len(ascii_uppercase)} runs; got {len(runs)}")

@@ -98,9 +98,9 @@ def command(
         model_limits = parse_limits(limits, untrusted, cluster)
         import json
 
+        from gpupipe.files.jsonfile import plain
         from gpupipe.io.settings import TableSource
         from gpupipe.pipeline.drift.periods import parse_by
-        from gpupipe.pipeline.jsonfile import plain
 
         adjust = partial(parse_source_options, source_options)
         adjust(TableSource(path=data))  # report invalid options before the model is loaded
@@ -130,8 +130,8 @@ def command(
             source = adjust(loaded.source_of(absolute_path(data)))
             found = detect_on_cluster(loaded, source, settings_of(cluster), by, device, _log(quiet))
         if html is not None:
+            from gpupipe.files.file import write_text
             from gpupipe.io.files import mask
-            from gpupipe.pipeline.atomic.file import write_text
 
             write_text(html, found.to_html(mask(data)))
     code = DataError.exit_code if fail_on is not None and found.reaches(fail_on) else 0

@@ -43,7 +43,7 @@ def command(
     --untrusted: copy the directory of an untrusted model, and run `gpupipe verify --untrusted`.
     """
     from gpupipe.cli.verify import summary
-    from gpupipe.pipeline.atomic.file import require_writable_file
+    from gpupipe.files.file import require_writable_file
     from gpupipe.pipeline.model.copy import copy_model
     from gpupipe.pipeline.model.model import load_model
 

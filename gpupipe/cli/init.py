@@ -61,8 +61,8 @@ def command(
 
         click.echo(list_columns(data, source))
         return
+    from gpupipe.files.file import require_writable_file, write_text
     from gpupipe.io.output_conflicts import ProtectedInput, require_no_conflict
-    from gpupipe.pipeline.atomic.file import require_writable_file, write_text
 
     require_no_conflict(config, [ProtectedInput(data, "the input")])
     require_writable_file(config)

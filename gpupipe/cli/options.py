@@ -90,7 +90,7 @@ safe_csv_option = click.option(
 
 def _set_policy(ctx: click.Context, param: click.Parameter, value: Any) -> None:
     """Apply ``--force`` and ``--mode`` to the outputs of the command; both are processed before ``-o``."""
-    from gpupipe.pipeline.atomic.policy import CAN_REPLACE, MODE
+    from gpupipe.files.policy import CAN_REPLACE, MODE
     from gpupipe.units import FileMode
 
     if param.name == "mode" and value not in get_args(FileMode):
@@ -115,7 +115,7 @@ mode_option = click.option(
 def _writable(ctx: click.Context, param: click.Parameter, value: Path | None) -> Path | None:
     """Return the file to write; raise ConfigError if that is impossible, before any work."""
     if value is not None:
-        from gpupipe.pipeline.atomic.file import require_writable_file
+        from gpupipe.files.file import require_writable_file
 
         require_writable_file(value)
     return value
@@ -155,8 +155,8 @@ def emit(
         If `output` is one of the `inputs`.
     """
     if output is not None:
+        from gpupipe.files.file import write_text
         from gpupipe.io.output_conflicts import require_no_conflict
-        from gpupipe.pipeline.atomic.file import write_text
 
         require_no_conflict(output, inputs)
         write_text(output, json.dumps(document, indent=2) + "\n", is_private=False)

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from gpupipe.pipeline.jsonfile import plain
+from gpupipe.files.jsonfile import plain
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -8,7 +8,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-from gpupipe.pipeline.jsonfile import dumps
+from gpupipe.files.jsonfile import dumps
 from gpupipe.pipeline.timeline import Level, Note, Stage
 
 

@@ -18,14 +18,15 @@ from gpupipe.config import Config, ModelEntry, resolved_yaml
 from gpupipe.config.locations import locate_errors
 from gpupipe.config.redacted_output import redact_output
 from gpupipe.errors import GpupipeError
+from gpupipe.files.disk import require_room, room_on
+from gpupipe.files.jsonfile import write_json
+from gpupipe.files.policy import MODE
 from gpupipe.io.input_files import InputFiles
 from gpupipe.io.output_conflicts import require_no_conflict
 from gpupipe.metrics import ColumnImportance, undefined_notes
 from gpupipe.models import Resources
 from gpupipe.models.fitted.scikit_learn import FittedSklearn
 from gpupipe.names import count_noun
-from gpupipe.pipeline.atomic.disk import require_room, room_on
-from gpupipe.pipeline.atomic.policy import MODE
 from gpupipe.pipeline.candidate_latency import measure_latency
 from gpupipe.pipeline.checkpoints.keys import CheckpointKey, inputs_key, table_key
 from gpupipe.pipeline.checkpoints.run_checkpoints import RunCheckpoints
@@ -43,7 +44,6 @@ from gpupipe.pipeline.imports import import_libraries, record_imports
 from gpupipe.pipeline.input_copies import list_inputs
 from gpupipe.pipeline.intervals import measure_coverage
 from gpupipe.pipeline.job import CandidateTraining, Job
-from gpupipe.pipeline.jsonfile import write_json
 from gpupipe.pipeline.latency import Latency
 from gpupipe.pipeline.leaderboard import LeaderboardResult
 from gpupipe.pipeline.leakage import split_warnings

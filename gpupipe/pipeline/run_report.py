@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 
 from gpupipe.config import ModelEntry, resolved_yaml
+from gpupipe.files.libraries import libraries
 from gpupipe.metrics import METRICS, ColumnImportance, Points
 from gpupipe.metrics.settings import Importance as ImportanceSettings
 from gpupipe.names import count_noun
@@ -19,7 +20,6 @@ from gpupipe.pipeline.explanation import ModelPlots
 from gpupipe.pipeline.goal import Goal
 from gpupipe.pipeline.job import Job
 from gpupipe.pipeline.leaderboard import HeldOutPredictions, LeaderboardResult, leaderboard_rows
-from gpupipe.pipeline.libraries import libraries
 from gpupipe.pipeline.model.card.split_record import SplitRecord
 from gpupipe.pipeline.tuning.tuned_yaml import models_yaml
 from gpupipe.report.contributions import TargetContributions

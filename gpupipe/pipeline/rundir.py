@@ -15,9 +15,9 @@ from pathlib import Path
 from typing import Any
 
 from gpupipe.artifact.untrusted.json_documents import parse_json
+from gpupipe.files.directory import TRIES, AtomicDirectory
+from gpupipe.files.jsonfile import write_json
 from gpupipe.names import enumerate_names
-from gpupipe.pipeline.atomic.directory import TRIES, AtomicDirectory
-from gpupipe.pipeline.jsonfile import write_json
 from gpupipe.units import MIB
 
 NAME = "run.json"

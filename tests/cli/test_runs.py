@@ -17,7 +17,7 @@ import pandas as pd
 import pytest
 
 import gpupipe as gp
-from gpupipe.pipeline.atomic.directory import AtomicDirectory
+from gpupipe.files.directory import AtomicDirectory
 from gpupipe.pipeline.comparison.run_list import _row as unfinished_row
 
 Gpupipe = Callable[..., subprocess.CompletedProcess[str]]

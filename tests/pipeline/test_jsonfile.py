@@ -9,7 +9,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpupipe.pipeline.jsonfile import dumps, write_json
+from gpupipe.files.jsonfile import dumps, write_json
 
 VALUES = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(),

@@ -17,9 +17,9 @@ from gpupipe.artifact import ArtifactReader
 from gpupipe.backends import choose
 from gpupipe.config import Config, parse_config
 from gpupipe.errors import LimitError
+from gpupipe.files.drafts import STALE_SECONDS
 from gpupipe.io.input_files import InputFiles
 from gpupipe.models.matrix import predict_matrix
-from gpupipe.pipeline.atomic.drafts import STALE_SECONDS
 from gpupipe.pipeline.checkpoints.contents import read_fitted_features, write_fitted_features
 from gpupipe.pipeline.checkpoints.keys import CheckpointKey, inputs_key, table_key
 from gpupipe.pipeline.checkpoints.run_checkpoints import RunCheckpoints

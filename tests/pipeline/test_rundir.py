@@ -17,11 +17,11 @@ from pathlib import Path
 import pytest
 
 from gpupipe.errors import ConfigError
-from gpupipe.pipeline.atomic import directory as atomic_directory
-from gpupipe.pipeline.atomic.drafts import MARKER
-from gpupipe.pipeline.atomic.policy import MODE
-from gpupipe.pipeline.atomic.rename import exchange
-from gpupipe.pipeline.jsonfile import write_json
+from gpupipe.files import directory as atomic_directory
+from gpupipe.files.drafts import MARKER
+from gpupipe.files.jsonfile import write_json
+from gpupipe.files.policy import MODE
+from gpupipe.files.rename import exchange
 from gpupipe.pipeline.rundir import RunDirectory, default_run_directory
 
 FILES = {"config.yaml": "name: x\n", "metrics.json": "{}\n", "report.html": "<p>" * 100}

@@ -11,9 +11,9 @@ from gpupipe.artifact import ArtifactReader, ArtifactWriter
 from gpupipe.backends.base import Backend
 from gpupipe.features.history.derivation import Derivation
 from gpupipe.features.program.fitted import FittedFeatures
+from gpupipe.files.jsonfile import plain
 from gpupipe.models import FittedModel, Prediction, load_fitted
 from gpupipe.pipeline.checkpoints.keys import CheckpointKey
-from gpupipe.pipeline.jsonfile import plain
 from gpupipe.pipeline.model.feature_files import read_features, write_features
 from gpupipe.pipeline.training import TrainedModel
 from gpupipe.report.search_record import SearchRecord

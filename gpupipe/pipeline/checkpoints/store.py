@@ -22,9 +22,9 @@ from gpupipe.artifact import ArtifactReader
 from gpupipe.artifact.manifest import NAME as MANIFEST
 from gpupipe.artifact.manifest import load as load_manifest
 from gpupipe.errors import ArtifactError, ConfigError
-from gpupipe.pipeline.atomic.disk import room_on
-from gpupipe.pipeline.atomic.drafts import is_stale, make_draft, remove, sweep
-from gpupipe.pipeline.atomic.rename import sync, sync_tree
+from gpupipe.files.disk import room_on
+from gpupipe.files.drafts import is_stale, make_draft, remove, sweep
+from gpupipe.files.rename import sync, sync_tree
 from gpupipe.pipeline.checkpoints.keys import CheckpointKey
 from gpupipe.system_errors import TAKEN
 

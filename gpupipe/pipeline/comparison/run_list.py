@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any
 
 from gpupipe.config.error_text import describe_python_value
 from gpupipe.errors import ConfigError, GpupipeError, did_you_mean
+from gpupipe.files.directory import DRAFT
+from gpupipe.files.drafts import MARKER, is_draft, sweep
 from gpupipe.metrics import METRICS
 from gpupipe.names import count_noun
-from gpupipe.pipeline.atomic.directory import DRAFT
-from gpupipe.pipeline.atomic.drafts import MARKER, is_draft, sweep
 from gpupipe.pipeline.checkpoints.store import FOLDER as CHECKPOINTS
 from gpupipe.pipeline.comparison.run_records import RunRecord
 from gpupipe.pipeline.rundir import NAME as RUN_FILE

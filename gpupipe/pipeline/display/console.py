@@ -9,10 +9,10 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, TextIO
 
+from gpupipe.files.jsonfile import plain
 from gpupipe.pipeline.display.lines import LineDisplay
 from gpupipe.pipeline.display.monitor import MonitorDisplay
 from gpupipe.pipeline.display.notebook import NotebookDisplay, in_notebook
-from gpupipe.pipeline.jsonfile import plain
 from gpupipe.pipeline.timeline import Note, Stage
 from gpupipe.report.data import LeaderboardRow
 from gpupipe.system_errors import translate

@@ -12,6 +12,7 @@ from typing import IO, Any
 import pyarrow as pa
 
 from gpupipe.errors import ConfigError, DataError, SchemaError
+from gpupipe.files.file import replace_file
 from gpupipe.io.chunks.chunk_stream import ChunkStream, slices
 from gpupipe.io.column_settings import ColumnSettings
 from gpupipe.io.event_settings import AS_OF
@@ -22,7 +23,6 @@ from gpupipe.io.output_conflicts import require_no_conflict
 from gpupipe.io.raw_columns import stored_names
 from gpupipe.io.settings import TableSource
 from gpupipe.io.source_reader import read_arrow
-from gpupipe.pipeline.atomic.file import replace_file
 from gpupipe.pipeline.explain.outputs import margin_names, require_explainable
 from gpupipe.pipeline.explain.tables import contribution_table
 from gpupipe.pipeline.id_columns import IdColumns, choose_columns, output_names, require_free_names

@@ -6,9 +6,9 @@ import shutil
 from pathlib import Path
 
 from gpupipe.errors import ArtifactError
+from gpupipe.files.directory import AtomicDirectory
+from gpupipe.files.disk import room_on
 from gpupipe.io.output_conflicts import require_no_conflict
-from gpupipe.pipeline.atomic.directory import AtomicDirectory
-from gpupipe.pipeline.atomic.disk import room_on
 from gpupipe.pipeline.model.model import load_model
 from gpupipe.pipeline.parity.verification import Verification
 from gpupipe.pipeline.run_inputs import model_inputs

@@ -14,12 +14,12 @@ from gpupipe.backends.base import Backend
 from gpupipe.config import Config
 from gpupipe.drift.files import write_reference
 from gpupipe.drift.reference import DriftReference
+from gpupipe.files.jsonfile import plain
+from gpupipe.files.libraries import libraries
 from gpupipe.metrics import ColumnImportance
 from gpupipe.pipeline.decision import Decision
 from gpupipe.pipeline.goal import Goal
 from gpupipe.pipeline.importances import Importances
-from gpupipe.pipeline.jsonfile import plain
-from gpupipe.pipeline.libraries import libraries
 from gpupipe.pipeline.model.feature_files import write_features
 from gpupipe.pipeline.model.input_source import describe_reading
 from gpupipe.pipeline.model.model import load_model

@@ -14,11 +14,11 @@ import numpy as np
 from gpupipe.artifact import ArtifactReader
 from gpupipe.artifact.untrusted.failures import VERIFY, refuse_failures
 from gpupipe.errors import ArtifactError, ConfigError, LimitError
+from gpupipe.files.file import replace_file, require_writable_file
 from gpupipe.io.output_conflicts import require_no_conflict
 from gpupipe.io.source_reader import plain_arrow
 from gpupipe.metrics.predictions import predicted_labels
 from gpupipe.models.neural.files.onnx_check import check_onnx
-from gpupipe.pipeline.atomic.file import replace_file, require_writable_file
 from gpupipe.pipeline.model.input_source import strips_texts
 from gpupipe.pipeline.model.prediction_arrays import class_probabilities
 from gpupipe.pipeline.onnx.check import (

@@ -19,12 +19,12 @@ from gpupipe.artifact.untrusted.failures import refuse_failures
 from gpupipe.backends.base import Backend
 from gpupipe.errors import ArtifactError, ConfigError, GpupipeError
 from gpupipe.features.program.fitted import FittedFeatures
+from gpupipe.files.libraries import libraries
 from gpupipe.metrics import evaluate, join_scores
 from gpupipe.models.fitted.device import matrix_on_host
 from gpupipe.models.fitted.prediction import column_bounds
 from gpupipe.pipeline.decision import Decision
 from gpupipe.pipeline.goal import Goal
-from gpupipe.pipeline.libraries import libraries
 from gpupipe.pipeline.parity.check import TOLERANCE, compare_columns, compare_predictions
 from gpupipe.pipeline.parity.files import ROWS, read_record, write_record
 from gpupipe.pipeline.parity.record import ParityRecord, predict_arrays, record

@@ -6,7 +6,7 @@ import html
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from gpupipe.pipeline.jsonfile import plain
+from gpupipe.files.jsonfile import plain
 from gpupipe.pipeline.parity.check import ColumnDifference, PredictionDifference
 
 

@@ -14,13 +14,13 @@ from gpupipe.artifact import ArtifactReader
 from gpupipe.backends.base import Backend
 from gpupipe.config.cluster import ClusterSettings
 from gpupipe.errors import ConfigError
+from gpupipe.files.directory import AtomicDirectory
+from gpupipe.files.disk import room_on
+from gpupipe.files.file import ROOM
 from gpupipe.io.column_settings import ColumnSettings
 from gpupipe.io.files import mask
 from gpupipe.io.output_conflicts import require_no_conflict
 from gpupipe.io.settings import TableSource
-from gpupipe.pipeline.atomic.directory import AtomicDirectory
-from gpupipe.pipeline.atomic.disk import room_on
-from gpupipe.pipeline.atomic.file import ROOM
 from gpupipe.pipeline.explain.outputs import reason_names, require_explainable
 from gpupipe.pipeline.id_columns import IdColumns, choose_columns, output_names, require_free_names
 from gpupipe.pipeline.model.model import Model, load_model, open_model

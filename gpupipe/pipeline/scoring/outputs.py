@@ -9,9 +9,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from gpupipe.errors import ConfigError
+from gpupipe.files.file import replace_file, require_writable_file
 from gpupipe.io.arrow_types import is_bytes, plain_column
 from gpupipe.io.output_conflicts import ProtectedInput
-from gpupipe.pipeline.atomic.file import replace_file, require_writable_file
 from gpupipe.pipeline.run_inputs import model_inputs
 
 ENDINGS = (".csv", ".parquet")

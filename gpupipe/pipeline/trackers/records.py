@@ -11,9 +11,9 @@ from typing import Any
 import yaml
 
 from gpupipe.config import Config, resolved_yaml
+from gpupipe.files.jsonfile import plain
 from gpupipe.pipeline.checkpoints.keys import CheckpointKey
 from gpupipe.pipeline.job import Job
-from gpupipe.pipeline.jsonfile import plain
 from gpupipe.pipeline.leaderboard import LeaderboardEntry, LeaderboardResult
 from gpupipe.pipeline.timeline import Stage
 from gpupipe.pipeline.trackers.tracker import MetricPoint, TrackedDataset

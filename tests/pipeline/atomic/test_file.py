@@ -16,9 +16,9 @@ from typing import Any
 import pytest
 
 from gpupipe.errors import ConfigError
-from gpupipe.pipeline.atomic import policy
-from gpupipe.pipeline.atomic.file import replace_file, require_writable_file, write_text
-from gpupipe.pipeline.atomic.policy import CAN_REPLACE, MODE, set_mode
+from gpupipe.files import policy
+from gpupipe.files.file import replace_file, require_writable_file, write_text
+from gpupipe.files.policy import CAN_REPLACE, MODE, set_mode
 
 
 @contextmanager

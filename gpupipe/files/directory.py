@@ -24,9 +24,9 @@ from types import TracebackType
 from typing import Self
 
 from gpupipe.errors import ConfigError
-from gpupipe.pipeline.atomic.drafts import is_draft, make_draft, remove, sweep
-from gpupipe.pipeline.atomic.policy import MODE
-from gpupipe.pipeline.atomic.rename import exchange, sync, sync_tree
+from gpupipe.files.drafts import is_draft, make_draft, remove, sweep
+from gpupipe.files.policy import MODE
+from gpupipe.files.rename import exchange, sync, sync_tree
 from gpupipe.system_errors import is_full
 
 DRAFT = re.compile(r"\.(.+)\.tmp-[0-9a-f]{16}")

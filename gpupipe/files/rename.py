@@ -8,7 +8,7 @@ import os
 import sys
 from pathlib import Path
 
-from gpupipe.pipeline.atomic.policy import PRIVATE, set_mode
+from gpupipe.files.policy import PRIVATE, set_mode
 
 AT_FDCWD = -100
 EXCHANGE = 2  # RENAME_EXCHANGE of Linux, and RENAME_SWAP of macOS

@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import BinaryIO
 
 from gpupipe.errors import ConfigError, LimitError
-from gpupipe.pipeline.atomic.disk import room_on
-from gpupipe.pipeline.atomic.policy import CAN_REPLACE, MODE, PRIVATE, set_mode
+from gpupipe.files.disk import room_on
+from gpupipe.files.policy import CAN_REPLACE, MODE, PRIVATE, set_mode
 from gpupipe.system_errors import DISK, is_full
 
 ROOM = "free disk space, or name an output on another disk"
