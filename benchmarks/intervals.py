@@ -37,9 +37,9 @@ def measure(frame: Any, table: AnswerTable, seed: int, levels: Sequence[float] =
     from gpupipe.pipeline.intervals import measure_coverage
     from gpupipe.pipeline.leaderboard import HeldOutPredictions
     from gpupipe.pipeline.preparation import choose_entries, folds_of, open_job
-    from gpupipe.pipeline.timeline import Timeline
     from gpupipe.pipeline.training import fit_view, train
     from gpupipe.splits import hold_out
+    from gpupipe.timeline.timeline import Timeline
 
     backend = choose("cpu")
     unused = [name for name in (*table.drop, table.group, table.time) if name in frame.columns]

@@ -35,8 +35,8 @@ def measure(frame: Any, table: AnswerTable, seed: int, models: Mapping[str, Any]
     from gpupipe.features.program.fitted import write_matrix
     from gpupipe.models.matrix import predict_matrix
     from gpupipe.pipeline.preparation import choose_entries, folds_of, open_job
-    from gpupipe.pipeline.timeline import Timeline
     from gpupipe.pipeline.training import fit_view, train
+    from gpupipe.timeline.timeline import Timeline
 
     backend = choose("cpu")  # it sets how long OpenMP threads spin, before scikit-learn loads OpenMP
     from sklearn.ensemble import HistGradientBoostingRegressor

@@ -19,8 +19,8 @@ from gpupipe.features.program.fitted import write_matrix
 from gpupipe.partitions.matrix import PartitionedMatrix
 from gpupipe.partitions.workers import Workers
 from gpupipe.pipeline.preparation import folds_of, open_job
-from gpupipe.pipeline.timeline import Timeline
 from gpupipe.pipeline.training import learn_features, training_matrix
+from gpupipe.timeline.timeline import Timeline
 from gpupipe.typing import Array
 
 

@@ -13,8 +13,8 @@ from gpupipe.config.cluster import ClusterSettings
 from gpupipe.dask.connect import connect
 from gpupipe.pipeline.job import Job
 from gpupipe.pipeline.preparation import open_job
-from gpupipe.pipeline.timeline import Timeline
 from gpupipe.tasks import View
+from gpupipe.timeline.timeline import Timeline
 
 TIMES = 2  # the first one includes compilation
 VIEW: View = "dense"

@@ -25,9 +25,9 @@ from gpupipe.pipeline.job import Job
 from gpupipe.pipeline.preparation import folds_of, open_job
 from gpupipe.pipeline.result import Run
 from gpupipe.pipeline.run import run_pipeline
-from gpupipe.pipeline.timeline import Timeline
 from gpupipe.pipeline.training import learn_features, training_matrix
 from gpupipe.tasks import View
+from gpupipe.timeline.timeline import Timeline
 from gpupipe.typing import Array
 
 DEVICES = ("cpu", "gpu")

@@ -25,9 +25,9 @@ from gpupipe.pipeline.job import Job
 from gpupipe.pipeline.model.export import export_model
 from gpupipe.pipeline.preparation import choose_entries, folds_of, open_job
 from gpupipe.pipeline.read_stage import read_table
-from gpupipe.pipeline.timeline import Timeline
 from gpupipe.pipeline.training import TrainedModel, TrainingSet, learn_features, train, training_matrix
 from gpupipe.table.blocks import EncodedTable, Table
+from gpupipe.timeline.timeline import Timeline
 from gpupipe.typing import Array
 from gpupipe.units import MIB
 

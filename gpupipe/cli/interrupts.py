@@ -20,7 +20,7 @@ from contextlib import contextmanager
 from types import FrameType
 
 from gpupipe.errors import StoppedError
-from gpupipe.pipeline.limits.safe_points import StopSignal
+from gpupipe.timeline.safe_points import StopSignal
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
 NAMES = {signal.SIGINT: "Ctrl-C", signal.SIGTERM: "SIGTERM"}

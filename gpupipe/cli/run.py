@@ -77,8 +77,8 @@ def command(
     from gpupipe.config.cluster import override_of
     from gpupipe.errors import ConfigError
     from gpupipe.models.neural.ranks.torchrun import torchrun_driver
-    from gpupipe.pipeline.display.console import Console
-    from gpupipe.pipeline.limits.safe_points import StopSignal
+    from gpupipe.timeline.display.console import Console
+    from gpupipe.timeline.safe_points import StopSignal
 
     extra = [] if device is None else [f"device={device}"]
     extra += [] if mode is None else [f"output_mode={mode}"]

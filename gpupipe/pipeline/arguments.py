@@ -22,8 +22,8 @@ from gpupipe.io.in_memory import InMemoryTable
 from gpupipe.io.origin_settings import ORIGIN_OF, ORIGINS
 from gpupipe.io.settings import Source, TableSource
 from gpupipe.names import SELECTORS, unmatched
-from gpupipe.pipeline.timeline import Note, Stage
 from gpupipe.table.frames import frame_to_arrow
+from gpupipe.timeline.timeline import Note, Stage
 from gpupipe.units import parse_size
 from gpupipe.user_warnings import warn_user
 

@@ -21,9 +21,9 @@ from gpupipe.partitions.workers import ResultHandle
 from gpupipe.pipeline.arguments import WarningListener
 from gpupipe.pipeline.preparation import open_job
 from gpupipe.pipeline.run import workers_of
-from gpupipe.pipeline.timeline import Timeline
 from gpupipe.pipeline.training import fit_view
 from gpupipe.tasks import View
+from gpupipe.timeline.timeline import Timeline
 from gpupipe.typing import Array
 
 if TYPE_CHECKING:

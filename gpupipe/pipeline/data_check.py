@@ -42,10 +42,10 @@ from gpupipe.pipeline.row_weights import weighted_rows
 from gpupipe.pipeline.slices import read_levels
 from gpupipe.pipeline.split_columns import advise_dropped, split_columns
 from gpupipe.pipeline.target import TargetColumn, find_goal, known_rows, target_values
-from gpupipe.pipeline.timeline import Timeline
 from gpupipe.pipeline.training import require_joint
 from gpupipe.table.blocks import Table
 from gpupipe.tasks import View
+from gpupipe.timeline.timeline import Timeline
 
 MORE_ROWS = 1_000_000
 NO_DATA = "`gpupipe check --no-data` checks the configuration alone"

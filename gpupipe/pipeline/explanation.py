@@ -27,8 +27,8 @@ from gpupipe.models.progress import ProgressReport
 from gpupipe.pipeline.goal import Truth
 from gpupipe.pipeline.job import Job
 from gpupipe.pipeline.leaderboard import HeldOutPredictions, LeaderboardResult
-from gpupipe.pipeline.timeline import Stage
 from gpupipe.random_streams import make_generator
+from gpupipe.timeline.timeline import Stage
 from gpupipe.typing import Array
 
 BLOCK_COLUMNS = 256  # in float64 at once

@@ -10,11 +10,11 @@ from gpupipe.config import Config
 from gpupipe.pipeline.arguments import WarningListener, python_errors, require_choice, with_client, with_data
 from gpupipe.pipeline.preparation import open_job
 from gpupipe.pipeline.tensors import TensorView, make_tensors
-from gpupipe.pipeline.timeline import Timeline
 from gpupipe.pipeline.training import fit_view
 from gpupipe.tasks import View
 from gpupipe.tensors.batch import TensorBatch
 from gpupipe.tensors.libraries import LIBRARIES
+from gpupipe.timeline.timeline import Timeline
 from gpupipe.typing import Array
 
 

@@ -12,7 +12,7 @@ from gpupipe.backends.counters.sampler import HardwareSampler
 from gpupipe.backends.polling_thread import PollingThread
 from gpupipe.config import Config
 from gpupipe.pipeline.limits.energy import RunHardware
-from gpupipe.pipeline.timeline import Timeline
+from gpupipe.timeline.timeline import Timeline
 
 ELSEWHERE = "the run computes on other machines"
 

@@ -17,9 +17,9 @@ from gpupipe.models.target_training import naming_target
 from gpupipe.pipeline.decision import Decision, calibrates, decide, has_rule, is_learned
 from gpupipe.pipeline.goal import Truth
 from gpupipe.pipeline.job import Job
-from gpupipe.pipeline.timeline import Stage
 from gpupipe.random_streams import derive_seed
 from gpupipe.tasks import SUPERVISED
+from gpupipe.timeline.timeline import Stage
 from gpupipe.typing import Array
 
 DECISION_PARTS = 5  # folds of the validation rows

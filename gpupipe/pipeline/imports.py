@@ -10,7 +10,7 @@ from importlib import import_module
 from gpupipe.config import Config, ModelEntry
 from gpupipe.pipeline.decision import is_learned
 from gpupipe.pipeline.job import Job
-from gpupipe.pipeline.timeline import Timeline
+from gpupipe.timeline.timeline import Timeline
 from gpupipe.units import format_duration
 
 REPORT_MODULES = ("jinja2", "gpupipe.pipeline.run_report")

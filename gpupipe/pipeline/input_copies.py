@@ -11,7 +11,7 @@ from gpupipe.io.files import SourceFile
 from gpupipe.io.input_files import InputFiles
 from gpupipe.io.settings import TableSource
 from gpupipe.pipeline.rules import include_ruled_columns
-from gpupipe.pipeline.timeline import Timeline
+from gpupipe.timeline.timeline import Timeline
 
 TableT = TypeVar("TableT", bound=TableSource)
 

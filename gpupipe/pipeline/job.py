@@ -33,7 +33,6 @@ from gpupipe.pipeline.decision import Decision
 from gpupipe.pipeline.goal import Goal, Truth, stratum_codes
 from gpupipe.pipeline.optional_parts import ends_run, note_failure
 from gpupipe.pipeline.rules import NO_RULES, RuleResults
-from gpupipe.pipeline.timeline import Stage, Timeline
 from gpupipe.pipeline.training import (
     TrainedModel,
     TrainingSet,
@@ -46,6 +45,7 @@ from gpupipe.pipeline.training import (
 from gpupipe.report.sentences import search_summary
 from gpupipe.table.blocks import EncodedTable
 from gpupipe.tasks import View
+from gpupipe.timeline.timeline import Stage, Timeline
 from gpupipe.typing import Array, Matrix
 from gpupipe.user_warnings import WarningNote
 

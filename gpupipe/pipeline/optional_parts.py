@@ -8,8 +8,8 @@ from contextlib import contextmanager
 
 from gpupipe.backends.out_of_memory import is_out_of_memory
 from gpupipe.errors import DeviceError, GpupipeError, LimitError, StoppedError
-from gpupipe.pipeline.timeline import Timeline
 from gpupipe.system_errors import shortage, translate
+from gpupipe.timeline.timeline import Timeline
 
 OUR_BUG = "this is a bug in gpupipe, or in a plug-in or your own code: log.jsonl has the traceback to report"
 

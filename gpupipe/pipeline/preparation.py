@@ -31,11 +31,11 @@ from gpupipe.pipeline.read_stage import ReadTable, read_on_workers, read_table
 from gpupipe.pipeline.row_weights import weighted_rows
 from gpupipe.pipeline.split_columns import advise_dropped, naming_dropped, require_column, split_columns
 from gpupipe.pipeline.target import TargetColumn, all_known, find_goal, known_rows, target_values
-from gpupipe.pipeline.timeline import Timeline
 from gpupipe.pipeline.training import require_joint
 from gpupipe.splits import Fold, RareClassError, Split, check_classes, check_splits, make_splits
 from gpupipe.table.blocks import EncodedTable
 from gpupipe.table.schema import FIRST_LEVEL
+from gpupipe.timeline.timeline import Timeline
 from gpupipe.typing import Array
 
 if TYPE_CHECKING:

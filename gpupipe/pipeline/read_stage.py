@@ -30,7 +30,6 @@ from gpupipe.io.settings import JoinedTable, Source, TableSource
 from gpupipe.io.source_reader import LoadedTable, read_arrow
 from gpupipe.names import count_noun
 from gpupipe.pipeline.rules import NO_RULES, RuleResults, enforce, include_ruled_columns, rule_only_columns
-from gpupipe.pipeline.timeline import Level
 from gpupipe.table.arrange import move_table
 from gpupipe.table.blocks import EncodedTable, Table
 from gpupipe.table.device.encode import encode_frame
@@ -39,6 +38,7 @@ from gpupipe.table.encode import encode
 from gpupipe.table.encode_chunks import encode_chunks
 from gpupipe.table.schema import DeclaredColumn
 from gpupipe.table.time_columns import read_as_times
+from gpupipe.timeline.timeline import Level
 from gpupipe.user_warnings import WarningNote
 
 if TYPE_CHECKING:

@@ -26,12 +26,12 @@ from gpupipe.pipeline.model.model import Model, load_model
 from gpupipe.pipeline.model.part_checks import read_importances
 from gpupipe.pipeline.model.part_shapes import check_manifest
 from gpupipe.pipeline.run_inputs import RUN_DIRECTORY
-from gpupipe.pipeline.timeline import Note, Timeline
 from gpupipe.report.search_record import SearchRecord
 from gpupipe.report.sentences import search_lines
 from gpupipe.report.slices import MISSED_FIX, missed_sentence, slice_frame
 from gpupipe.report.text import metric_names, printable
 from gpupipe.report.tried_counts import TriedCounts
+from gpupipe.timeline.timeline import Note, Timeline
 from gpupipe.units import format_latency
 
 if TYPE_CHECKING:

@@ -47,12 +47,9 @@ from gpupipe.pipeline.job import CandidateTraining, Job
 from gpupipe.pipeline.latency import Latency
 from gpupipe.pipeline.leaderboard import LeaderboardResult
 from gpupipe.pipeline.leakage import split_warnings
-from gpupipe.pipeline.library_warnings import note_library_warnings
 from gpupipe.pipeline.limits.budget import enforce_limits
 from gpupipe.pipeline.limits.energy import RunHardware
 from gpupipe.pipeline.limits.memory import plan_out_of_core
-from gpupipe.pipeline.limits.safe_points import StopSignal
-from gpupipe.pipeline.log import JsonLog
 from gpupipe.pipeline.metrics_document import metrics_document
 from gpupipe.pipeline.model.card.card import write_card
 from gpupipe.pipeline.model.card.split_record import SplitRecord, record_split
@@ -66,7 +63,6 @@ from gpupipe.pipeline.rundir import RunDirectory, default_run_directory
 from gpupipe.pipeline.selection import Selection, make_selection
 from gpupipe.pipeline.slices import RowLevels, add_slices, assume_missed, read_levels
 from gpupipe.pipeline.steps import Evaluation, LatencyMeasurement, RunSteps, SelectionStep, TrainingRound
-from gpupipe.pipeline.timeline import Listener, Stage, Timeline
 from gpupipe.pipeline.trackers.run_tracker import RunTracker
 from gpupipe.pipeline.training import TrainedModel
 from gpupipe.pipeline.tuning.tuned_yaml import NAME as TUNED_YAML
@@ -74,6 +70,10 @@ from gpupipe.pipeline.tuning.tuned_yaml import tuned_yaml
 from gpupipe.report.contributions import TargetContributions
 from gpupipe.report.intervals import IntervalCoverage
 from gpupipe.splits import Fold
+from gpupipe.timeline.library_warnings import note_library_warnings
+from gpupipe.timeline.log import JsonLog
+from gpupipe.timeline.safe_points import StopSignal
+from gpupipe.timeline.timeline import Listener, Stage, Timeline
 from gpupipe.typing import Array
 
 if TYPE_CHECKING:

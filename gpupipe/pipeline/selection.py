@@ -39,9 +39,9 @@ from gpupipe.pipeline.steps import (
     needs_validation,
     training_steps,
 )
-from gpupipe.pipeline.timeline import Stage
 from gpupipe.pipeline.training import TrainedModel
 from gpupipe.splits import Fold, final_training_rows, hold_out
+from gpupipe.timeline.timeline import Stage
 from gpupipe.typing import Array
 from gpupipe.units import format_latency
 

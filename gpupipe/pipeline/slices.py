@@ -20,11 +20,11 @@ from gpupipe.names import count_noun
 from gpupipe.pipeline.identifiers import read_unencoded
 from gpupipe.pipeline.job import Job
 from gpupipe.pipeline.leaderboard import LeaderboardResult
-from gpupipe.pipeline.timeline import Stage
 from gpupipe.report.slices import MetricSlice, missed_text
 from gpupipe.report.text import column_value, number, whole_number
 from gpupipe.table.numeric_columns import as_numbers
 from gpupipe.table.schema import FIRST_LEVEL, NAT
+from gpupipe.timeline.timeline import Stage
 from gpupipe.typing import Array, HostArray
 
 MOST_LEVELS = 20  # of a column; if there are more, rare ones are one slice

@@ -13,9 +13,9 @@ from gpupipe.features.program.fitted import FittedFeatures, write_matrix
 from gpupipe.pipeline.arguments import WarningListener
 from gpupipe.pipeline.job import Job
 from gpupipe.pipeline.preparation import folds_of, open_job
-from gpupipe.pipeline.timeline import Timeline
 from gpupipe.pipeline.training import fit_view
 from gpupipe.tensors.batch import Metadata, TensorBatch
+from gpupipe.timeline.timeline import Timeline
 from gpupipe.typing import Array
 
 TensorView = Literal["dense", "embedding"]

@@ -13,7 +13,7 @@ import pytest
 from gpupipe.backends import choose
 from gpupipe.backends.out_of_memory import LEAST_ROWS, is_out_of_memory, map_row_ranges
 from gpupipe.errors import LimitError
-from gpupipe.pipeline.timeline import Timeline
+from gpupipe.timeline.timeline import Timeline
 
 ROOT = Path(__file__).parents[2]
 ROWS = 300_000

@@ -107,7 +107,7 @@ def test_a_signal_stops_a_run_at_a_safe_point_and_a_second_one_ends_it(tmp_path:
 NATIVE = """\
 import sys
 from gpupipe.cli.interrupts import stopped_by_signals
-from gpupipe.pipeline.limits.safe_points import StopSignal
+from gpupipe.timeline.safe_points import StopSignal
 with stopped_by_signals(StopSignal(), lambda: None):
     print("ready", flush=True)
     sum(range(10**14))  # C code that never lets other threads run

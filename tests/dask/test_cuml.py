@@ -20,7 +20,7 @@ from gpupipe.models.matrix import fit_matrix
 from gpupipe.partitions.matrix import PartitionedMatrix
 from gpupipe.partitions.training import fit_on_workers
 from gpupipe.partitions.workers import Workers
-from gpupipe.pipeline.timeline import Timeline
+from gpupipe.timeline.timeline import Timeline
 from tests.inline_workers import InlineWorkers
 
 HEIGHTS = (30, 50)

@@ -21,8 +21,8 @@ from gpupipe.pipeline.model.model import load_model
 from gpupipe.pipeline.parity import rows as parity_rows
 from gpupipe.pipeline.parity.rows import make_trial_rows
 from gpupipe.pipeline.preparation import open_job
-from gpupipe.pipeline.timeline import Timeline
 from gpupipe.pipeline.training import TrainedModel, train
+from gpupipe.timeline.timeline import Timeline
 from tests.backends.double import DeviceArray, DeviceDouble, uncounted
 
 # the simulator computes in Python, which warns about arithmetic with infinities

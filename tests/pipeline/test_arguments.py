@@ -20,7 +20,7 @@ from gpupipe.features.ops.impute import Impute
 from gpupipe.models import MODELS
 from gpupipe.pipeline import api
 from gpupipe.pipeline.arguments import python_errors
-from gpupipe.pipeline.display import console
+from gpupipe.timeline.display import console
 
 FRAME = pd.DataFrame({"age": [31.0, 45.0, None, 52.0] * 10, "plan": ["a", "b", "a", "c"] * 10, "left": [0, 1] * 20})
 CHURN = Path(__file__).parents[2] / "configs" / "churn.yaml"

@@ -14,7 +14,7 @@ from gpupipe.errors import DataError, GpupipeError, SchemaError
 from gpupipe.pipeline.model.model import Model, load_model
 from gpupipe.pipeline.run import run_pipeline
 from gpupipe.pipeline.scoring.local import score
-from gpupipe.pipeline.timeline import Note, Stage
+from gpupipe.timeline.timeline import Note, Stage
 
 N = 120
 CONFIG = """\

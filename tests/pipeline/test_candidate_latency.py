@@ -25,10 +25,10 @@ from gpupipe.pipeline.latency import Latency
 from gpupipe.pipeline.preparation import open_job
 from gpupipe.pipeline.result import Run
 from gpupipe.pipeline.run import run_pipeline
-from gpupipe.pipeline.timeline import Timeline
 from gpupipe.pipeline.training import TrainedModel
 from gpupipe.table.blocks import Table
 from gpupipe.table.device.frame_columns import DeviceText
+from gpupipe.timeline.timeline import Timeline
 from tests.inline_workers import InlineWorkers
 
 RESUMED = "loaded from a checkpoint"

@@ -13,9 +13,9 @@ from pathlib import Path
 import pytest
 
 from gpupipe.backends.stage import Place
-from gpupipe.pipeline.display.console import Console
-from gpupipe.pipeline.timeline import Timeline
 from gpupipe.report.data import LeaderboardRow
+from gpupipe.timeline.display.console import Console
+from gpupipe.timeline.timeline import Timeline
 
 ROWS = [
     LeaderboardRow(model="forest", metrics={"roc_auc": 0.81, "f1": 0.5}, validation={"roc_auc": 0.82}, seconds=0.5),
@@ -220,8 +220,8 @@ PROLOGUE = """
 import sys
 from pathlib import Path
 from gpupipe.backends.stage import Place
-from gpupipe.pipeline.display.console import Console
-from gpupipe.pipeline.timeline import Timeline
+from gpupipe.timeline.display.console import Console
+from gpupipe.timeline.timeline import Timeline
 from gpupipe.report.data import LeaderboardRow
 """
 RUN = f"""{PROLOGUE}

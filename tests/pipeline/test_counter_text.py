@@ -8,9 +8,9 @@ import pytest
 
 from gpupipe.backends.counters.counter import HardwareCounter, HardwareSample
 from gpupipe.backends.stage import Place
-from gpupipe.pipeline.display.console import Console
-from gpupipe.pipeline.display.counter_text import chart_lines, sample_line
-from gpupipe.pipeline.timeline import Timeline
+from gpupipe.timeline.display.console import Console
+from gpupipe.timeline.display.counter_text import chart_lines, sample_line
+from gpupipe.timeline.timeline import Timeline
 
 GIB = 2**30
 COUNTERS = {f"gpu{i}_memory_bytes": HardwareCounter(f"gpu{i}_memory_bytes", "B", 80.0 * GIB) for i in range(11)}

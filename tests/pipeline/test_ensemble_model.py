@@ -36,9 +36,9 @@ from gpupipe.pipeline.job import Job
 from gpupipe.pipeline.model.export import export_model
 from gpupipe.pipeline.parity.rows import make_trial_rows
 from gpupipe.pipeline.preparation import open_job
-from gpupipe.pipeline.timeline import Timeline
 from gpupipe.pipeline.training import TrainedModel, fit_view
 from gpupipe.report.search_record import SearchRecord, TriedModel
+from gpupipe.timeline.timeline import Timeline
 from tests.models.fitted.ensembles import ensemble_of, fit_member
 
 CONFIG: dict[str, Any] = {

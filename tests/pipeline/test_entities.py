@@ -23,7 +23,7 @@ from gpupipe.pipeline.plan import preview
 from gpupipe.pipeline.plan.run_plan import make_plan
 from gpupipe.pipeline.preparation import open_job
 from gpupipe.pipeline.run import run_pipeline
-from gpupipe.pipeline.timeline import Timeline
+from gpupipe.timeline.timeline import Timeline
 
 CUT_OFFS = ["2024-03-01", "2024-04-01"]
 

@@ -20,8 +20,8 @@ from gpupipe.backends import choose
 from gpupipe.datasets.churn import customers, events
 from gpupipe.errors import ConfigError, DataError, SchemaError
 from gpupipe.pipeline import run as run_module
-from gpupipe.pipeline.limits.safe_points import StopSignal
 from gpupipe.pipeline.run import run_pipeline
+from gpupipe.timeline.safe_points import StopSignal
 from tests.inline_workers import InlineWorkers
 
 pytestmark = pytest.mark.filterwarnings("ignore:text column .* dropped")

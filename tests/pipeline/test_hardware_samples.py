@@ -20,7 +20,7 @@ from gpupipe.pipeline.hardware_samples import sample_hardware
 from gpupipe.pipeline.limits import budget as budgets
 from gpupipe.pipeline.limits.energy import RunHardware
 from gpupipe.pipeline.run import run_pipeline
-from gpupipe.pipeline.timeline import Note, Stage, Timeline
+from gpupipe.timeline.timeline import Note, Stage, Timeline
 
 SETTINGS = {
     "source": {"generate": "churn", "rows": 400, "target": "Churn", "positive": "Yes", "drop": ["customerID"]},

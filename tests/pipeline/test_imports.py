@@ -8,7 +8,7 @@ from types import SimpleNamespace
 from typing import Any
 
 from gpupipe.pipeline.imports import record_imports
-from gpupipe.pipeline.timeline import Timeline
+from gpupipe.timeline.timeline import Timeline
 
 HEAVY = {"sklearn", "scipy", "xgboost", "skops", "joblib", "matplotlib", "jinja2"}
 RUN = f"""

@@ -13,8 +13,8 @@ import sklearn
 
 import gpupipe as gp
 from gpupipe.backends.stage import Place
-from gpupipe.pipeline.library_warnings import note_library_warnings
-from gpupipe.pipeline.timeline import Timeline
+from gpupipe.timeline.library_warnings import note_library_warnings
+from gpupipe.timeline.timeline import Timeline
 
 LIBRARY_FILE = str(Path(sklearn.__file__).parent / "utils" / "validation.py")
 

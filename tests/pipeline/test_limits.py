@@ -17,10 +17,10 @@ from gpupipe.config.limits import Limits
 from gpupipe.errors import ConfigError, DeviceError, LimitError
 from gpupipe.pipeline.limits.budget import Budget
 from gpupipe.pipeline.limits.energy import RunHardware, meters_of
-from gpupipe.pipeline.limits.safe_points import StopSignal
 from gpupipe.pipeline.plan.run_plan import make_plan
 from gpupipe.pipeline.run import run_pipeline
-from gpupipe.pipeline.timeline import Timeline
+from gpupipe.timeline.safe_points import StopSignal
+from gpupipe.timeline.timeline import Timeline
 from tests.inline_workers import InlineWorkers
 
 CHURN = {

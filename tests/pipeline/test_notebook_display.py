@@ -12,14 +12,14 @@ import nbformat
 import pytest
 from nbclient import NotebookClient
 
-from gpupipe.pipeline.display.notebook import NotebookDisplay
-from gpupipe.pipeline.timeline import Stage
+from gpupipe.timeline.display.notebook import NotebookDisplay
+from gpupipe.timeline.timeline import Stage
 
 KERNEL = "python-of-the-tests"
 RUN = """\
 from pathlib import Path
 from gpupipe.config import parse_config
-from gpupipe.pipeline.display.console import Console, is_interactive
+from gpupipe.timeline.display.console import Console, is_interactive
 from gpupipe.pipeline.leaderboard import leaderboard_rows
 from gpupipe.pipeline.run import run_pipeline
 
@@ -34,7 +34,7 @@ with Console() as console:
 """
 FAILING = """\
 from gpupipe.backends.stage import Place
-from gpupipe.pipeline.timeline import Timeline
+from gpupipe.timeline.timeline import Timeline
 with Console() as console, Timeline([console]).stage("read <b>", Place("cpu")):
     raise KeyboardInterrupt
 """
@@ -136,6 +136,6 @@ def test_an_interrupted_run_is_marked_and_names_are_escaped(executed: Recorder) 
 
 
 def test_a_script_is_not_interactive() -> None:
-    from gpupipe.pipeline.display.console import is_interactive
+    from gpupipe.timeline.display.console import is_interactive
 
     assert not is_interactive()

@@ -26,7 +26,7 @@ from gpupipe.pipeline.decision import Decision
 from gpupipe.pipeline.goal import Goal, Truth
 from gpupipe.pipeline.job import Job
 from gpupipe.pipeline.optional_parts import OUR_BUG, optional_part
-from gpupipe.pipeline.timeline import Timeline
+from gpupipe.timeline.timeline import Timeline
 
 PARTS = {
     "the coverage of intervals was not measured": (run_module, "measure_coverage"),

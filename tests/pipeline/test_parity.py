@@ -39,8 +39,8 @@ from gpupipe.pipeline.result import Run
 from gpupipe.pipeline.run import run_pipeline
 from gpupipe.pipeline.selection import make_selection
 from gpupipe.pipeline.steps import Evaluation, TrainingRound
-from gpupipe.pipeline.timeline import Timeline
 from gpupipe.table.blocks import Table
+from gpupipe.timeline.timeline import Timeline
 from gpupipe.typing import Array
 
 CONFIGS = Path(__file__).parents[2] / "configs"

@@ -12,9 +12,9 @@ import pytest
 
 from gpupipe.backends.stage import Place
 from gpupipe.models.progress import ProgressReport
-from gpupipe.pipeline.display.lines import LineDisplay
-from gpupipe.pipeline.display.progress import ProgressMeter, describe
-from gpupipe.pipeline.timeline import Timeline
+from gpupipe.timeline.display.lines import LineDisplay
+from gpupipe.timeline.display.progress import ProgressMeter, describe
+from gpupipe.timeline.timeline import Timeline
 
 LONG = 60.0  # seconds after which something that never comes fails a test
 

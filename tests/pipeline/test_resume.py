@@ -25,8 +25,8 @@ from gpupipe.pipeline.checkpoints.keys import CheckpointKey, inputs_key, table_k
 from gpupipe.pipeline.checkpoints.run_checkpoints import RunCheckpoints
 from gpupipe.pipeline.checkpoints.store import CheckpointStore
 from gpupipe.pipeline.job import Candidate, CandidateTraining, Job
-from gpupipe.pipeline.limits.safe_points import StopSignal
 from gpupipe.pipeline.run import run_pipeline
+from gpupipe.timeline.safe_points import StopSignal
 
 ROWS = 1200
 RESUMED = "loaded from a checkpoint"
@@ -186,7 +186,7 @@ def test_corrupt_checkpoints_are_recomputed_with_a_note(table: Path, whole: byte
 def candidates(settings: Config, store: CheckpointStore, models: Sequence[int]) -> list[Candidate]:
     """Train some of the configured models, saving their checkpoints."""
     from gpupipe.pipeline.preparation import open_job
-    from gpupipe.pipeline.timeline import Timeline
+    from gpupipe.timeline.timeline import Timeline
 
     backend = choose("cpu")
     job: Job = open_job(settings, backend, Timeline())

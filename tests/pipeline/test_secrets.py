@@ -25,9 +25,9 @@ from gpupipe.cli import main
 from gpupipe.config import load_config, resolved_yaml
 from gpupipe.config.redaction import Redactor
 from gpupipe.errors import ConfigError, DataError
-from gpupipe.pipeline.display.console import Console
 from gpupipe.pipeline.run import run_pipeline
-from gpupipe.pipeline.timeline import Timeline
+from gpupipe.timeline.display.console import Console
+from gpupipe.timeline.timeline import Timeline
 
 CONFIG = """
 name: "x-${TOKEN}"

@@ -16,7 +16,7 @@ from gpupipe.config import Config, parse_config
 from gpupipe.errors import ConfigError, SchemaError
 from gpupipe.pipeline.preparation import open_job
 from gpupipe.pipeline.run import run_pipeline
-from gpupipe.pipeline.timeline import Timeline
+from gpupipe.timeline.timeline import Timeline
 
 DAY = pd.Timedelta(days=1)
 OWN = {"key": "store", "time": "day", "columns": "sold"}

@@ -12,9 +12,9 @@ from gpupipe.backends.cpu.backend import CpuBackend
 from gpupipe.backends.machine import peak_bytes
 from gpupipe.backends.stage import Place, StageUse
 from gpupipe.config import parse_config
-from gpupipe.pipeline.log import JsonLog
 from gpupipe.pipeline.run import run_pipeline
-from gpupipe.pipeline.timeline import Timeline
+from gpupipe.timeline.log import JsonLog
+from gpupipe.timeline.timeline import Timeline
 
 
 def work(n: int = 200_000) -> float:

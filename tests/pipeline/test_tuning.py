@@ -26,7 +26,6 @@ from gpupipe.models.context import Resources
 from gpupipe.models.progress import ProgressReport
 from gpupipe.models.xgboost.settings import XGBoost
 from gpupipe.pipeline.goal import Goal
-from gpupipe.pipeline.limits.safe_points import StopSignal
 from gpupipe.pipeline.preparation import require_tuning
 from gpupipe.pipeline.run import run_pipeline
 from gpupipe.pipeline.tuning import search as searching
@@ -37,6 +36,7 @@ from gpupipe.pipeline.tuning.search import TunedEntry, tune_entry
 from gpupipe.random_streams import derive_seed
 from gpupipe.report.search_record import SearchRecord
 from gpupipe.splits import Split
+from gpupipe.timeline.safe_points import StopSignal
 from tests.inline_workers import InlineWorkers
 
 ROWS = 600

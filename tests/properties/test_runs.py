@@ -20,10 +20,10 @@ from gpupipe.pipeline.job import Job
 from gpupipe.pipeline.model.model import load_model
 from gpupipe.pipeline.preparation import folds_of, open_job
 from gpupipe.pipeline.result import Run
-from gpupipe.pipeline.timeline import Timeline
 from gpupipe.pipeline.training import learn_features, select_rows
 from gpupipe.splits.folds import hold_out
 from gpupipe.tasks import View
+from gpupipe.timeline.timeline import Timeline
 from tests.examples import examples
 from tests.properties.fitting import in_bits
 from tests.properties.runs import TABLE, configured, run, table_with_target

@@ -16,7 +16,7 @@ import pandas as pd
 
 import gpupipe as gp
 from gpupipe.pipeline.run import run_pipeline
-from gpupipe.pipeline.timeline import Note, Stage
+from gpupipe.timeline.timeline import Note, Stage
 
 Drawn = TypeVar("Drawn")
 

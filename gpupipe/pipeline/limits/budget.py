@@ -15,7 +15,7 @@ from gpupipe.config import Config
 from gpupipe.config.limits import Limits, Prices
 from gpupipe.errors import DeviceError, LimitError
 from gpupipe.pipeline.limits.energy import GIVE_WATTS, RunHardware, meters_of
-from gpupipe.pipeline.timeline import Stage, Timeline
+from gpupipe.timeline.timeline import Stage, Timeline
 from gpupipe.units import format_duration
 
 HOUR = 3600.0

@@ -70,7 +70,7 @@ class Ledger:
 
 @dataclass(frozen=True)
 class PlannedStage:
-    """Predicted stage of a run; the names are those of the measured `gpupipe.pipeline.timeline.Stage`.
+    """Predicted stage of a run; the names are those of the measured `gpupipe.timeline.timeline.Stage`.
 
     Attributes
     ----------

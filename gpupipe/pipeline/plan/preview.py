@@ -29,10 +29,10 @@ from gpupipe.pipeline.job import Job
 from gpupipe.pipeline.plan.sampling import sampled_tables
 from gpupipe.pipeline.preparation import choose_entries, folds_of, open_job
 from gpupipe.pipeline.steps import needs_validation
-from gpupipe.pipeline.timeline import Timeline
 from gpupipe.pipeline.training import fit_view, require_joint
 from gpupipe.splits import hold_out
 from gpupipe.tasks import View
+from gpupipe.timeline.timeline import Timeline
 from gpupipe.typing import Array
 
 

@@ -7,8 +7,8 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from gpupipe.pipeline.timeline import Level
 from gpupipe.pipeline.trackers.process import TrackerProcess
+from gpupipe.timeline.timeline import Level
 from gpupipe.units import format_duration
 
 

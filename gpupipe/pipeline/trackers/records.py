@@ -15,8 +15,8 @@ from gpupipe.files.jsonfile import plain
 from gpupipe.pipeline.checkpoints.keys import CheckpointKey
 from gpupipe.pipeline.job import Job
 from gpupipe.pipeline.leaderboard import LeaderboardEntry, LeaderboardResult
-from gpupipe.pipeline.timeline import Stage
 from gpupipe.pipeline.trackers.tracker import MetricPoint, TrackedDataset
+from gpupipe.timeline.timeline import Stage
 
 NOT_PARAMETERS = ("name", "output", "output_mode", "monitor", "track")  # sections that change no result and no cost
 

@@ -21,7 +21,6 @@ from gpupipe.pipeline.checkpoints.store import CheckpointStore
 from gpupipe.pipeline.job import Job
 from gpupipe.pipeline.leaderboard import LeaderboardResult
 from gpupipe.pipeline.steps import REFIT
-from gpupipe.pipeline.timeline import Note, Stage, Timeline
 from gpupipe.pipeline.trackers.connection import TrackerConnection
 from gpupipe.pipeline.trackers.records import (
     candidate_points,
@@ -38,6 +37,7 @@ from gpupipe.pipeline.trackers.records import (
 )
 from gpupipe.pipeline.trackers.tracker import MetricPoint, RunStatus
 from gpupipe.report.search_record import TriedModel
+from gpupipe.timeline.timeline import Note, Stage, Timeline
 
 RECORDS = ("config.yaml", "metrics.json", "timeline.json", "tuned.yaml")
 UPLOADED = {

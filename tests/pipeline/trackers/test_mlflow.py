@@ -18,12 +18,12 @@ from gpupipe.children import child_environment
 from gpupipe.cli import main
 from gpupipe.config import parse_config
 from gpupipe.errors import ConfigError, LimitError
-from gpupipe.pipeline.display.console import Console
-from gpupipe.pipeline.limits.safe_points import StopSignal
 from gpupipe.pipeline.result import Run, load_run
 from gpupipe.pipeline.run import run_pipeline
 from gpupipe.pipeline.rundir import find_foreign
-from gpupipe.pipeline.timeline import Note, Stage
+from gpupipe.timeline.display.console import Console
+from gpupipe.timeline.safe_points import StopSignal
+from gpupipe.timeline.timeline import Note, Stage
 from tests.pipeline.trackers.conftest import MlflowServer, await_true
 
 PASSWORD = "hunter2-hunter2"

@@ -15,13 +15,13 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from gpupipe.pipeline.display.counter_text import sample_line
-from gpupipe.pipeline.display.html import leaderboard_table, stages_table
-from gpupipe.pipeline.display.text import ended_line
-from gpupipe.pipeline.timeline import Note, Stage
 from gpupipe.report.data import LeaderboardRow
 from gpupipe.report.sentences import search_lines
 from gpupipe.report.text import printable
+from gpupipe.timeline.display.counter_text import sample_line
+from gpupipe.timeline.display.html import leaderboard_table, stages_table
+from gpupipe.timeline.display.text import ended_line
+from gpupipe.timeline.timeline import Note, Stage
 from gpupipe.units import format_whole_seconds
 
 if TYPE_CHECKING:

@@ -10,12 +10,12 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, TextIO
 
 from gpupipe.files.jsonfile import plain
-from gpupipe.pipeline.display.lines import LineDisplay
-from gpupipe.pipeline.display.monitor import MonitorDisplay
-from gpupipe.pipeline.display.notebook import NotebookDisplay, in_notebook
-from gpupipe.pipeline.timeline import Note, Stage
 from gpupipe.report.data import LeaderboardRow
 from gpupipe.system_errors import translate
+from gpupipe.timeline.display.lines import LineDisplay
+from gpupipe.timeline.display.monitor import MonitorDisplay
+from gpupipe.timeline.display.notebook import NotebookDisplay, in_notebook
+from gpupipe.timeline.timeline import Note, Stage
 
 if TYPE_CHECKING:
     from gpupipe.backends.counters.counter import HardwareSample

@@ -12,9 +12,9 @@ from collections import deque
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, TextIO
 
-from gpupipe.pipeline.display.counter_text import chart_lines
-from gpupipe.pipeline.display.lines import LineDisplay
 from gpupipe.report.hardware_text import count_gpus, counter_title, format_counter, main_counters
+from gpupipe.timeline.display.counter_text import chart_lines
+from gpupipe.timeline.display.lines import LineDisplay
 from gpupipe.units import format_whole_seconds
 
 if TYPE_CHECKING:

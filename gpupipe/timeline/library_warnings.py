@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TextIO
 
 import gpupipe
-from gpupipe.pipeline.timeline import Timeline
+from gpupipe.timeline.timeline import Timeline
 from gpupipe.user_warnings import PredictionWarning, RunWarning
 
 MOST_CHARACTERS = 300

@@ -6,11 +6,11 @@ import html
 from collections.abc import Iterator, Mapping, Sequence
 
 from gpupipe.names import count_noun
-from gpupipe.pipeline.display.progress import describe
-from gpupipe.pipeline.display.text import leaderboard_cells
-from gpupipe.pipeline.timeline import Stage
 from gpupipe.report.data import LeaderboardRow
 from gpupipe.report.text import printable
+from gpupipe.timeline.display.progress import describe
+from gpupipe.timeline.display.text import leaderboard_cells
+from gpupipe.timeline.timeline import Stage
 from gpupipe.units import format_duration, format_rate, format_whole_seconds
 
 LEFT, RIGHT = "text-align:left;", "text-align:right;font-variant-numeric:tabular-nums;"

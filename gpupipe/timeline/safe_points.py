@@ -8,7 +8,7 @@ from collections.abc import Callable
 class StopSignal:
     """Request to stop a run, checked at every safe point.
 
-    Safe points are the start of a stage (`gpupipe.pipeline.timeline.Timeline` checks it, except after stages without a
+    Safe points are the start of a stage (`gpupipe.timeline.timeline.Timeline` checks it, except after stages without a
     checkpoint yet) and, during training, the end of an epoch or of an XGBoost round (``Resources.safe_point``). By
     then, all checkpoints have been written.
     """

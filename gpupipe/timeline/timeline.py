@@ -21,8 +21,8 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol, runtime_checkable
 from gpupipe.backends import machine
 from gpupipe.backends.counters.statistics import CounterStatistics
 from gpupipe.names import count_noun
-from gpupipe.pipeline.display.progress import ProgressMeter
-from gpupipe.pipeline.limits.safe_points import StopSignal
+from gpupipe.timeline.display.progress import ProgressMeter
+from gpupipe.timeline.safe_points import StopSignal
 from gpupipe.units import format_duration
 
 if TYPE_CHECKING:
@@ -382,7 +382,7 @@ class Timeline:
         return f"Timeline({n_stages}{failed}, {format_duration(sum(s.seconds for s in self.stages if not s.depth))})"
 
     def _repr_html_(self) -> str:
-        from gpupipe.pipeline.display.html import stages_table
+        from gpupipe.timeline.display.html import stages_table
 
         return stages_table(self.stages)
 

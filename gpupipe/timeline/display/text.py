@@ -6,9 +6,9 @@ from collections.abc import Sequence
 
 from gpupipe.config import Config
 from gpupipe.names import count_noun
-from gpupipe.pipeline.timeline import Stage
 from gpupipe.report.data import LeaderboardRow
 from gpupipe.report.text import metric, metric_names, metric_title, number
+from gpupipe.timeline.timeline import Stage
 from gpupipe.units import format_duration, format_latency, format_rate, format_size
 
 MOST_METRICS = 5

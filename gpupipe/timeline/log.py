@@ -9,7 +9,7 @@ from types import TracebackType
 from typing import Any
 
 from gpupipe.files.jsonfile import dumps
-from gpupipe.pipeline.timeline import Level, Note, Stage
+from gpupipe.timeline.timeline import Level, Note, Stage
 
 
 class JsonLog:

@@ -1,0 +1,1 @@
+"""Timeline of a run, and what listens to it."""
