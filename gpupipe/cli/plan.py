@@ -87,7 +87,7 @@ def command(
 
 
 def _show(plan: RunPlan) -> None:
-    from gpupipe.pipeline.limits.budget import format_amount
+    from gpupipe.limits.budget import format_amount
     from gpupipe.report.text import printable
 
     on_gpu = plan.device_limit is not None

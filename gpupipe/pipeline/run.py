@@ -23,6 +23,9 @@ from gpupipe.files.jsonfile import write_json
 from gpupipe.files.policy import MODE
 from gpupipe.io.input_files import InputFiles
 from gpupipe.io.output_conflicts import require_no_conflict
+from gpupipe.limits.budget import enforce_limits
+from gpupipe.limits.energy import RunHardware
+from gpupipe.limits.hardware_samples import sample_hardware
 from gpupipe.metrics import ColumnImportance, undefined_notes
 from gpupipe.models import Resources
 from gpupipe.models.fitted.scikit_learn import FittedSklearn
@@ -37,7 +40,6 @@ from gpupipe.pipeline.ensemble import require_one_process
 from gpupipe.pipeline.explain.champion import explain_champion
 from gpupipe.pipeline.explanation import ExplainedRows, ModelPlots, draw, measure_importances
 from gpupipe.pipeline.goal import Truth, unseen_labels
-from gpupipe.pipeline.hardware_samples import sample_hardware
 from gpupipe.pipeline.held_out_table import held_out_table
 from gpupipe.pipeline.identifiers import find_identifiers
 from gpupipe.pipeline.imports import import_libraries, record_imports
@@ -47,9 +49,7 @@ from gpupipe.pipeline.job import CandidateTraining, Job
 from gpupipe.pipeline.latency import Latency
 from gpupipe.pipeline.leaderboard import LeaderboardResult
 from gpupipe.pipeline.leakage import split_warnings
-from gpupipe.pipeline.limits.budget import enforce_limits
-from gpupipe.pipeline.limits.energy import RunHardware
-from gpupipe.pipeline.limits.memory import plan_out_of_core
+from gpupipe.pipeline.memory import plan_out_of_core
 from gpupipe.pipeline.metrics_document import metrics_document
 from gpupipe.pipeline.model.card.card import write_card
 from gpupipe.pipeline.model.card.split_record import SplitRecord, record_split

@@ -17,7 +17,7 @@ from gpupipe.cli.predict import command
 from gpupipe.config import Config, parse_config
 from gpupipe.errors import ConfigError, DataError
 from gpupipe.io.input_files import InputFiles
-from gpupipe.pipeline.limits import memory as room
+from gpupipe.pipeline import memory as room
 from gpupipe.pipeline.model.events import ServedEvents
 from gpupipe.pipeline.plan import preview
 from gpupipe.pipeline.plan.run_plan import make_plan

@@ -201,7 +201,7 @@ def test_rows_in_partitions_give_the_same_run(
 ) -> None:
     more: dict[str, Any] = {}
     if where == "on disk":
-        monkeypatch.setattr("gpupipe.pipeline.limits.memory.ENOUGH", 1 << 60)
+        monkeypatch.setattr("gpupipe.pipeline.memory.ENOUGH", 1 << 60)
         monkeypatch.setattr("gpupipe.pipeline.plan.run_plan.SHARE", 0.0)  # nothing fits
     else:
         more = {"cluster": {"scheduler": "local"}}

@@ -16,9 +16,9 @@ from gpupipe.backends.polling_thread import PollingThread
 from gpupipe.backends.stage import Place
 from gpupipe.config import parse_config
 from gpupipe.config.limits import Limits
-from gpupipe.pipeline.hardware_samples import sample_hardware
-from gpupipe.pipeline.limits import budget as budgets
-from gpupipe.pipeline.limits.energy import RunHardware
+from gpupipe.limits import budget as budgets
+from gpupipe.limits.energy import RunHardware
+from gpupipe.limits.hardware_samples import sample_hardware
 from gpupipe.pipeline.run import run_pipeline
 from gpupipe.timeline.timeline import Note, Stage, Timeline
 

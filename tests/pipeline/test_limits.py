@@ -15,8 +15,8 @@ from gpupipe.backends.stage import Place
 from gpupipe.config import parse_config
 from gpupipe.config.limits import Limits
 from gpupipe.errors import ConfigError, DeviceError, LimitError
-from gpupipe.pipeline.limits.budget import Budget
-from gpupipe.pipeline.limits.energy import RunHardware, meters_of
+from gpupipe.limits.budget import Budget
+from gpupipe.limits.energy import RunHardware, meters_of
 from gpupipe.pipeline.plan.run_plan import make_plan
 from gpupipe.pipeline.run import run_pipeline
 from gpupipe.timeline.safe_points import StopSignal
@@ -152,7 +152,7 @@ def test_gpu_time_counts_until_the_run_releases_them() -> None:
 
 
 def test_energy_that_cannot_be_measured_is_refused_unless_watts_are_given(monkeypatch: Any, tmp_path: Path) -> None:
-    monkeypatch.setattr("gpupipe.pipeline.limits.energy.RaplMeter", lambda: RaplMeter(tmp_path))
+    monkeypatch.setattr("gpupipe.limits.energy.RaplMeter", lambda: RaplMeter(tmp_path))
     with pytest.raises(ConfigError, match=r"cannot measure the energy of the CPU: .*\n.*limits\.energy\n.*power:"):
         meters_of(limits(energy=1), HERE)
     with pytest.raises(ConfigError, match=r"limits\.price\.kwh"):
@@ -195,7 +195,7 @@ def test_what_a_run_computes_on_is_this_machine_its_cluster_or_all_that_torchrun
 
 
 def test_a_plan_names_the_limits_and_refuses_the_same_as_a_run(monkeypatch: Any, tmp_path: Path) -> None:
-    monkeypatch.setattr("gpupipe.pipeline.limits.energy.RaplMeter", lambda: RaplMeter(tmp_path))
+    monkeypatch.setattr("gpupipe.limits.energy.RaplMeter", lambda: RaplMeter(tmp_path))
     section = {"time": "2h", "energy": 1, "power": {"cpu": 150}}
     assert make_plan(churn(["gaussian_nb"], limits=section)).to_json()["limits"] == {"time": 7200, "energy": 1}
     with pytest.raises(ConfigError, match=r"limits\.energy"):

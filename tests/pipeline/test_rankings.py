@@ -80,7 +80,7 @@ def test_rows_on_disk_train_the_same_model(tmp_path: Path, monkeypatch: pytest.M
     FRAME.to_parquet(tmp_path / "pages.parquet")
     one = pipeline(tmp_path / "pages.parquet")
     expected = one.run(tmp_path / "one").metrics
-    monkeypatch.setattr("gpupipe.pipeline.limits.memory.ENOUGH", 1 << 60)
+    monkeypatch.setattr("gpupipe.pipeline.memory.ENOUGH", 1 << 60)
     monkeypatch.setattr("gpupipe.pipeline.plan.run_plan.SHARE", 0.0)  # nothing fits
     on_disk = one.run(tmp_path / "on disk")
     assert "one partition at a time" in str(on_disk.plan()[0]["reason"])

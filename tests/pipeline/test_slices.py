@@ -231,7 +231,7 @@ def test_weights_and_several_targets(tmp_path: Path) -> None:
 def test_rows_on_disk_have_the_same_slices(csv: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     made = pipeline(csv, evaluate={"by": ["shop", "children", "spend"]})
     expected = made.run(tmp_path / "one").slices
-    monkeypatch.setattr("gpupipe.pipeline.limits.memory.ENOUGH", 1 << 60)
+    monkeypatch.setattr("gpupipe.pipeline.memory.ENOUGH", 1 << 60)
     monkeypatch.setattr("gpupipe.pipeline.plan.run_plan.SHARE", 0.0)  # nothing fits
     on_disk = made.run(tmp_path / "on disk")
     assert "one partition at a time" in str(on_disk.plan()[0]["reason"])

@@ -15,8 +15,8 @@ from gpupipe.backends.probe import lacks_nothing, lacks_package
 from gpupipe.config import Config
 from gpupipe.errors import DeviceError, LimitError
 from gpupipe.io.input_files import InputFiles
+from gpupipe.limits.energy import require_meters
 from gpupipe.names import count_noun
-from gpupipe.pipeline.limits.energy import require_meters
 from gpupipe.pipeline.plan.out_of_core import OutOfCorePlanner
 from gpupipe.pipeline.plan.planner import Ledger, PlannedStage, Planner
 from gpupipe.pipeline.plan.preview import Preview, preview

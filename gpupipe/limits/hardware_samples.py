@@ -11,7 +11,7 @@ from gpupipe.backends.counters.host import host_readers
 from gpupipe.backends.counters.sampler import HardwareSampler
 from gpupipe.backends.polling_thread import PollingThread
 from gpupipe.config import Config
-from gpupipe.pipeline.limits.energy import RunHardware
+from gpupipe.limits.energy import RunHardware
 from gpupipe.timeline.timeline import Timeline
 
 ELSEWHERE = "the run computes on other machines"

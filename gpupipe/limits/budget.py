@@ -14,7 +14,7 @@ from gpupipe.backends.polling_thread import PollingThread
 from gpupipe.config import Config
 from gpupipe.config.limits import Limits, Prices
 from gpupipe.errors import DeviceError, LimitError
-from gpupipe.pipeline.limits.energy import GIVE_WATTS, RunHardware, meters_of
+from gpupipe.limits.energy import GIVE_WATTS, RunHardware, meters_of
 from gpupipe.timeline.timeline import Stage, Timeline
 from gpupipe.units import format_duration
 
