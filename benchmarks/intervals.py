@@ -32,8 +32,8 @@ def measure(frame: Any, table: AnswerTable, seed: int, levels: Sequence[float] =
     import gpupipe as gp
     from gpupipe.backends import choose
     from gpupipe.features.program.fitted import write_matrix
+    from gpupipe.model_parts.decision import decide
     from gpupipe.models.matrix import predict_matrix
-    from gpupipe.pipeline.decision import decide
     from gpupipe.pipeline.intervals import measure_coverage
     from gpupipe.pipeline.leaderboard import HeldOutPredictions
     from gpupipe.pipeline.preparation import choose_entries, folds_of, open_job

@@ -29,7 +29,7 @@ CARD = "README.md"  # the model card: not listed and never read, so that its rea
 # Supported earlier versions, each with a function from its values to those of the next version. A change in the meaning
 # of a manifest or part needs a new version and an entry here, unless every earlier gpupipe reads it correctly.
 MIGRATIONS: Mapping[int, Callable[[dict[str, Any]], dict[str, Any]]] = {
-    1: dict,  # no changes; gpupipe.pipeline.model.format_1 reads the Parquet parts
+    1: dict,  # no changes; gpupipe.model_parts.format_1 reads the Parquet parts
 }
 MAX_BYTES = 64 * MIB
 OWN_KEYS = ("format", "format_version", "created", "gpupipe", "libraries", "files", "manifest_sha256")

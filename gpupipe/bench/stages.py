@@ -17,10 +17,10 @@ from gpupipe.config import Config, ModelEntry
 from gpupipe.errors import DeviceError
 from gpupipe.features.program.fitted import write_matrix
 from gpupipe.io.cache import TableCache
+from gpupipe.model_parts.decision import Decision
+from gpupipe.model_parts.goal import Truth
 from gpupipe.models import Prediction
 from gpupipe.models.training import load_library
-from gpupipe.pipeline.decision import Decision
-from gpupipe.pipeline.goal import Truth
 from gpupipe.pipeline.job import Job
 from gpupipe.pipeline.model.export import export_model
 from gpupipe.pipeline.preparation import choose_entries, folds_of, open_job

@@ -35,7 +35,7 @@ def command(run: Path) -> None:
 def find_report(path: Path) -> Path:
     """Return the report at a path, or of a run or model directory; raise ArtifactError if there is none."""
     from gpupipe.errors import ArtifactError
-    from gpupipe.pipeline.model.folder import model_folder
+    from gpupipe.model_parts.folder import model_folder
 
     if path.is_file() and path.suffix == ".html":
         return path

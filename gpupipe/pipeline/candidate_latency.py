@@ -11,10 +11,10 @@ from typing import Any
 import numpy as np
 
 from gpupipe.errors import ConfigError, SchemaError
-from gpupipe.pipeline.decision import Decision
+from gpupipe.model_parts.decision import Decision
+from gpupipe.model_parts.latency import Latency, order_statistic, time_calls
 from gpupipe.pipeline.identifiers import read_unencoded
 from gpupipe.pipeline.job import Job
-from gpupipe.pipeline.latency import Latency, order_statistic, time_calls
 from gpupipe.pipeline.model.export import export_model
 from gpupipe.pipeline.parity.rows import decoded_values
 from gpupipe.pipeline.training import TrainedModel

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from gpupipe.pipeline.goal import LABEL_TYPES, label_text
+from gpupipe.model_parts.goal import LABEL_TYPES, label_text
 from gpupipe.settings import Label
 from gpupipe.table.schema import BOOLEAN_WORDS, Column
 
@@ -21,7 +21,7 @@ class ClassLabels:
     """The label of each level of a target column, or of each of its values.
 
     The labels are all of one Python type: bool, int, float or str. For `kind`, see
-    `gpupipe.pipeline.goal.Goal.label_type`.
+    `gpupipe.model_parts.goal.Goal.label_type`.
     """
 
     labels: tuple[Any, ...]

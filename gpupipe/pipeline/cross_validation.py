@@ -8,9 +8,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from gpupipe.metrics import METRICS
+from gpupipe.model_parts.decision import Decision
+from gpupipe.model_parts.goal import Truth
 from gpupipe.models.fitted.prediction import join_predictions
-from gpupipe.pipeline.decision import Decision
-from gpupipe.pipeline.goal import Truth
 from gpupipe.pipeline.held_out_decisions import folds_to_learn_from, learn_decisions, take_rows
 from gpupipe.pipeline.job import Candidate, Job
 from gpupipe.pipeline.leaderboard import HeldOutPredictions, LeaderboardEntry

@@ -31,8 +31,8 @@ from gpupipe.io.row_sample import SAMPLE_ROWS
 from gpupipe.io.settings import JoinedTable, Source, TableSource
 from gpupipe.io.source_reader import read_arrow
 from gpupipe.metrics import metric_names, unit_notes
+from gpupipe.model_parts.goal import Goal
 from gpupipe.names import MOST_HINTS, count_noun, unmatched
-from gpupipe.pipeline.goal import Goal
 from gpupipe.pipeline.input_copies import find_inputs
 from gpupipe.pipeline.job import Job
 from gpupipe.pipeline.plan.sampling import SampledTables, sampled_tables

@@ -8,8 +8,8 @@ from typing import NamedTuple
 from gpupipe.backends.base import Backend
 from gpupipe.backends.probe import lacks_nothing
 from gpupipe.config import ModelEntry
+from gpupipe.model_parts.goal import Goal
 from gpupipe.models import library_refusal
-from gpupipe.pipeline.goal import Goal
 
 DEFAULT_MODELS = {
     "binary": ("logistic_regression", "hist_gradient_boosting"),

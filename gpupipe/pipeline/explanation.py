@@ -21,10 +21,10 @@ from gpupipe.metrics import (
     quantile_losses,
     residuals,
 )
+from gpupipe.model_parts.goal import Truth
 from gpupipe.models import Prediction
 from gpupipe.models.matrix import gather_rows
 from gpupipe.models.progress import ProgressReport
-from gpupipe.pipeline.goal import Truth
 from gpupipe.pipeline.job import Job
 from gpupipe.pipeline.leaderboard import HeldOutPredictions, LeaderboardResult
 from gpupipe.random_streams import make_generator

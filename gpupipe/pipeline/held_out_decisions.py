@@ -11,11 +11,11 @@ import numpy as np
 from gpupipe.backends.base import Backend
 from gpupipe.metrics import join_scores
 from gpupipe.metrics.conformal import Conformal, interval_ends
+from gpupipe.model_parts.decision import Decision, calibrates, decide, has_rule, is_learned
+from gpupipe.model_parts.goal import Truth
 from gpupipe.models import Prediction
 from gpupipe.models.fitted.prediction import join_predictions
 from gpupipe.models.target_training import naming_target
-from gpupipe.pipeline.decision import Decision, calibrates, decide, has_rule, is_learned
-from gpupipe.pipeline.goal import Truth
 from gpupipe.pipeline.job import Job
 from gpupipe.random_streams import derive_seed
 from gpupipe.tasks import SUPERVISED

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 
-from gpupipe.pipeline.goal import output_of_target
+from gpupipe.model_parts.goal import output_of_target
 from gpupipe.pipeline.identifiers import read_identifiers
 from gpupipe.pipeline.job import Job
 from gpupipe.pipeline.leaderboard import LeaderboardResult

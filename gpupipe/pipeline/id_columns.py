@@ -14,9 +14,9 @@ from gpupipe.io.files import SourceFile
 from gpupipe.io.input_files import input_files
 from gpupipe.io.raw_columns import numbers_of_texts, read_stored, require_rows, stored_names
 from gpupipe.io.settings import TableSource
+from gpupipe.model_parts.decision import Decision
+from gpupipe.model_parts.goal import Goal, output_of_target
 from gpupipe.names import NamePatterns
-from gpupipe.pipeline.decision import Decision
-from gpupipe.pipeline.goal import Goal, output_of_target
 from gpupipe.table.frames import frame_to_arrow
 
 NAMES_SHOWN = 20

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from importlib import import_module
 
 from gpupipe.config import Config, ModelEntry
-from gpupipe.pipeline.decision import is_learned
+from gpupipe.model_parts.decision import is_learned
 from gpupipe.pipeline.job import Job
 from gpupipe.timeline.timeline import Timeline
 from gpupipe.units import format_duration

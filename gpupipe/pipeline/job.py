@@ -23,14 +23,14 @@ from gpupipe.io.input_files import InputFiles
 from gpupipe.metrics import evaluate, join_scores
 from gpupipe.metrics.clustering import ON_THE_HOST as UNLABELLED_ON_THE_HOST
 from gpupipe.metrics.ranked_groups import ON_THE_HOST as GROUPS_ON_THE_HOST
+from gpupipe.model_parts.decision import Decision
+from gpupipe.model_parts.goal import Goal, Truth, stratum_codes
 from gpupipe.models import ONE_PROCESS, Prediction, Resources
 from gpupipe.models.matrix import gather_rows_in_order, predict_matrix, rows_by_worker
 from gpupipe.names import count_noun
 from gpupipe.pipeline.checkpoints.contents import ModelCheckpoint
 from gpupipe.pipeline.checkpoints.fold_models import FoldCheckpoints
 from gpupipe.pipeline.checkpoints.run_checkpoints import NO_CHECKPOINTS, RESUMED, RunCheckpoints
-from gpupipe.pipeline.decision import Decision
-from gpupipe.pipeline.goal import Goal, Truth, stratum_codes
 from gpupipe.pipeline.optional_parts import ends_run, note_failure
 from gpupipe.pipeline.rules import NO_RULES, RuleResults
 from gpupipe.pipeline.training import (

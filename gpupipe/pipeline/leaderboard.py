@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 
 from gpupipe.metrics import METRICS
+from gpupipe.model_parts.decision import Decision
+from gpupipe.model_parts.goal import Truth
+from gpupipe.model_parts.latency import Latency
 from gpupipe.models import Prediction
-from gpupipe.pipeline.decision import Decision
-from gpupipe.pipeline.goal import Truth
 from gpupipe.pipeline.job import Candidate
-from gpupipe.pipeline.latency import Latency
 from gpupipe.pipeline.training import TrainedModel
 from gpupipe.report.data import LeaderboardRow
 from gpupipe.report.generated_features import GeneratedFeatures, read_generated

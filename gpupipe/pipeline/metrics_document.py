@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
 
-from gpupipe.pipeline.goal import Goal
+from gpupipe.model_parts.goal import Goal
 from gpupipe.pipeline.leaderboard import LeaderboardResult
 from gpupipe.report.intervals import IntervalCoverage
 

@@ -19,11 +19,11 @@ from gpupipe.io.input_files import InputFiles
 from gpupipe.io.raw_columns import notes_of_missing_words
 from gpupipe.metrics import metric_names, unit_notes
 from gpupipe.metrics.settings import Evaluate
+from gpupipe.model_parts.goal import Goal
 from gpupipe.models import MODELS, ModelSettings, early_refusal
 from gpupipe.models.target_training import naming_target
 from gpupipe.names import count_noun
 from gpupipe.pipeline.default_models import default_entries, fill_entries
-from gpupipe.pipeline.goal import Goal
 from gpupipe.pipeline.identifiers import exact_groups, has_inexact
 from gpupipe.pipeline.input_copies import copy_notes, find_inputs
 from gpupipe.pipeline.job import Job

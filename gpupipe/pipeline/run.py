@@ -27,6 +27,9 @@ from gpupipe.limits.budget import enforce_limits
 from gpupipe.limits.energy import RunHardware
 from gpupipe.limits.hardware_samples import sample_hardware
 from gpupipe.metrics import ColumnImportance, undefined_notes
+from gpupipe.model_parts.decision import Decision
+from gpupipe.model_parts.goal import Truth, unseen_labels
+from gpupipe.model_parts.latency import Latency
 from gpupipe.models import Resources
 from gpupipe.models.fitted.scikit_learn import FittedSklearn
 from gpupipe.names import count_noun
@@ -34,19 +37,16 @@ from gpupipe.pipeline.candidate_latency import measure_latency
 from gpupipe.pipeline.checkpoints.keys import CheckpointKey, inputs_key, table_key
 from gpupipe.pipeline.checkpoints.run_checkpoints import RunCheckpoints
 from gpupipe.pipeline.checkpoints.store import CheckpointStore
-from gpupipe.pipeline.decision import Decision
 from gpupipe.pipeline.drift.training import collect_reference
 from gpupipe.pipeline.ensemble import require_one_process
 from gpupipe.pipeline.explain.champion import explain_champion
 from gpupipe.pipeline.explanation import ExplainedRows, ModelPlots, draw, measure_importances
-from gpupipe.pipeline.goal import Truth, unseen_labels
 from gpupipe.pipeline.held_out_table import held_out_table
 from gpupipe.pipeline.identifiers import find_identifiers
 from gpupipe.pipeline.imports import import_libraries, record_imports
 from gpupipe.pipeline.input_copies import list_inputs
 from gpupipe.pipeline.intervals import measure_coverage
 from gpupipe.pipeline.job import CandidateTraining, Job
-from gpupipe.pipeline.latency import Latency
 from gpupipe.pipeline.leaderboard import LeaderboardResult
 from gpupipe.pipeline.leakage import split_warnings
 from gpupipe.pipeline.memory import plan_out_of_core

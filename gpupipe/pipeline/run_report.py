@@ -13,11 +13,11 @@ from gpupipe.config import ModelEntry, resolved_yaml
 from gpupipe.files.libraries import libraries
 from gpupipe.metrics import METRICS, ColumnImportance, Points
 from gpupipe.metrics.settings import Importance as ImportanceSettings
+from gpupipe.model_parts.decision import Decision
+from gpupipe.model_parts.goal import Goal
 from gpupipe.names import count_noun
 from gpupipe.pipeline.column_quality import column_quality
-from gpupipe.pipeline.decision import Decision
 from gpupipe.pipeline.explanation import ModelPlots
-from gpupipe.pipeline.goal import Goal
 from gpupipe.pipeline.job import Job
 from gpupipe.pipeline.leaderboard import HeldOutPredictions, LeaderboardResult, leaderboard_rows
 from gpupipe.pipeline.model.card.split_record import SplitRecord

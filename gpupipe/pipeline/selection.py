@@ -15,9 +15,10 @@ import numpy as np
 from gpupipe.config import ModelEntry
 from gpupipe.errors import LimitError
 from gpupipe.metrics.conformal import require_rows
+from gpupipe.model_parts.decision import Decision, has_rule
+from gpupipe.model_parts.goal import Truth
+from gpupipe.model_parts.latency import Latency
 from gpupipe.pipeline.cross_validation import CrossValidatedCandidate, pool_predictions, score_selection
-from gpupipe.pipeline.decision import Decision, has_rule
-from gpupipe.pipeline.goal import Truth
 from gpupipe.pipeline.held_out_decisions import (
     decide_on,
     fixed_decision,
@@ -26,7 +27,6 @@ from gpupipe.pipeline.held_out_decisions import (
     score_validation,
 )
 from gpupipe.pipeline.job import Candidate, CandidateTraining, Job
-from gpupipe.pipeline.latency import Latency
 from gpupipe.pipeline.leaderboard import HeldOutPredictions, LeaderboardEntry, LeaderboardResult, rank
 from gpupipe.pipeline.searches import Searches
 from gpupipe.pipeline.selection_checks import require_learnable

@@ -9,9 +9,9 @@ import numpy as np
 
 from gpupipe.config import ModelEntry
 from gpupipe.errors import DataError
+from gpupipe.model_parts.decision import has_rule
 from gpupipe.models.best import Best
 from gpupipe.models.target_training import naming_target
-from gpupipe.pipeline.decision import has_rule
 from gpupipe.pipeline.job import Job
 from gpupipe.pipeline.tuning.inner_folds import make_inner_folds
 from gpupipe.typing import Array

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from gpupipe.config import Config, ModelEntry
 from gpupipe.features.history.derivation import derived_ops
-from gpupipe.pipeline.decision import is_learned
+from gpupipe.model_parts.decision import is_learned
 
 REFIT = "refit: "
 

@@ -12,10 +12,10 @@ import numpy as np
 from gpupipe.backends.base import Backend
 from gpupipe.errors import ConfigError, DataError, SchemaError
 from gpupipe.io.notes import UNBOUNDED, reasons_of_nulls
+from gpupipe.model_parts.goal import Goal, label_text, output_of_target
 from gpupipe.models import ModelSettings
 from gpupipe.names import count_noun
 from gpupipe.pipeline.class_labels import ClassLabels, names_label
-from gpupipe.pipeline.goal import Goal, label_text, output_of_target
 from gpupipe.settings import Label
 from gpupipe.table.blocks import EncodedTable
 from gpupipe.table.schema import FIRST_LEVEL, Column

@@ -17,10 +17,10 @@ from gpupipe.features.program.fit import fit_features
 from gpupipe.features.program.fitted import FittedFeatures, write_matrix
 from gpupipe.features.program.target import Target
 from gpupipe.features.statistics.training import Statistics, make_statistics
+from gpupipe.model_parts.goal import Goal
 from gpupipe.models import ONE_PROCESS, FitContext, FittedModel, Resources
 from gpupipe.models.best import Best
 from gpupipe.models.matrix import fit_matrix
-from gpupipe.pipeline.goal import Goal
 from gpupipe.report.search_record import SearchRecord
 from gpupipe.table.blocks import EncodedTable
 from gpupipe.tasks import View

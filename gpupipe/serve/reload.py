@@ -11,7 +11,7 @@ from pathlib import Path
 from time import monotonic
 
 from gpupipe.errors import ArtifactError, ConfigError, GpupipeError
-from gpupipe.pipeline.model.folder import model_folder
+from gpupipe.model_parts.folder import model_folder
 from gpupipe.report.text import printable
 from gpupipe.serve.metrics import Metrics
 from gpupipe.serve.served_model import ServedModel, identify

@@ -14,10 +14,10 @@ import numpy as np
 from gpupipe.artifact import ArtifactReader
 from gpupipe.artifact.manifest import NAME as MANIFEST
 from gpupipe.errors import ConfigError, GpupipeError
+from gpupipe.model_parts.decision import Decision
+from gpupipe.model_parts.folder import model_folder
+from gpupipe.model_parts.goal import Goal, output_of_target
 from gpupipe.models.fitted.prediction import Prediction
-from gpupipe.pipeline.decision import Decision
-from gpupipe.pipeline.goal import Goal, output_of_target
-from gpupipe.pipeline.model.folder import model_folder
 from gpupipe.pipeline.model.prediction_arrays import prediction_values
 from gpupipe.pipeline.scorer.scorer import Scorer
 from gpupipe.serve.coalescer import Coalescer, Columns

@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 
 from gpupipe.backends import choose
 from gpupipe.errors import ConfigError
-from gpupipe.pipeline.goal import Goal
+from gpupipe.model_parts.goal import Goal
 from gpupipe.pipeline.target import TargetColumn, find_goal, known_rows, target_values
 from gpupipe.starter.columns import TableColumns
 from gpupipe.starter.entities import Entity, find_entity

@@ -17,7 +17,7 @@ from gpupipe.features.program.fit import fit_features
 from gpupipe.features.program.fitted import FittedFeatures
 from gpupipe.features.program.target import Target
 from gpupipe.features.statistics.training import Statistics
-from gpupipe.pipeline.model.feature_files import check_program
+from gpupipe.model_parts.feature_files import check_program
 from gpupipe.table.encode import encode
 from gpupipe.table.schema import declare
 

@@ -9,9 +9,9 @@ import pytest
 from gpupipe.backends.cpu.backend import CpuBackend
 from gpupipe.config import Config, json_schema, load_config, parse_config, resolved_yaml
 from gpupipe.errors import ConfigError
+from gpupipe.model_parts.goal import Goal
 from gpupipe.models import MODELS
 from gpupipe.models.boosting import HistGradientBoosting
-from gpupipe.pipeline.goal import Goal
 from gpupipe.pipeline.preparation import choose_entries
 from gpupipe.tasks import Task
 

@@ -14,8 +14,8 @@ from gpupipe.backends import choose
 from gpupipe.backends.gpu.translation import EstimatorRefusal
 from gpupipe.config import load_config
 from gpupipe.datasets.churn import customers
+from gpupipe.model_parts.decision import Decision
 from gpupipe.models.fitted.device import DeviceNeighbors, HostModel
-from gpupipe.pipeline.decision import Decision
 from gpupipe.pipeline.model.export import export_model
 from gpupipe.pipeline.model.model import load_model
 from gpupipe.pipeline.parity import rows as parity_rows

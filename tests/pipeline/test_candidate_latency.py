@@ -18,10 +18,10 @@ from gpupipe import load_run
 from gpupipe.backends import choose
 from gpupipe.config import Config, parse_config
 from gpupipe.errors import ConfigError, LimitError
-from gpupipe.pipeline import latency as timing
+from gpupipe.model_parts import latency as timing
+from gpupipe.model_parts.latency import Latency
 from gpupipe.pipeline.candidate_latency import sample_rows
 from gpupipe.pipeline.job import Job
-from gpupipe.pipeline.latency import Latency
 from gpupipe.pipeline.preparation import open_job
 from gpupipe.pipeline.result import Run
 from gpupipe.pipeline.run import run_pipeline

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
+from gpupipe.model_parts.part_checks import read_goal
 from gpupipe.pipeline.class_labels import ClassLabels, names_label
-from gpupipe.pipeline.model.part_checks import read_goal
 from gpupipe.settings import Label
 from gpupipe.table.schema import Column
 

@@ -22,6 +22,7 @@ from gpupipe.backends import choose
 from gpupipe.config import parse_config
 from gpupipe.datasets.churn import customers
 from gpupipe.features.program.fitted import FittedFeatures
+from gpupipe.model_parts.decision import Decision
 from gpupipe.models import FitContext
 from gpupipe.models.fitted.ensemble import FittedEnsemble
 from gpupipe.pipeline.checkpoints.contents import (
@@ -31,7 +32,6 @@ from gpupipe.pipeline.checkpoints.contents import (
     write_model,
 )
 from gpupipe.pipeline.checkpoints.keys import CheckpointKey
-from gpupipe.pipeline.decision import Decision
 from gpupipe.pipeline.job import Job
 from gpupipe.pipeline.model.export import export_model
 from gpupipe.pipeline.parity.rows import make_trial_rows

@@ -95,8 +95,8 @@ def test_too_few_held_out_rows_stop_the_run_before_training(tmp_path: Path) -> N
 
 @pytest.mark.parametrize("bad", [{"level": 2.0, "score": 1.0}, {"level": 0.9, "score": -1.0}, {"level": 0.9}])
 def test_a_model_with_malformed_intervals_is_refused(bad: dict[str, float], tmp_path: Path) -> None:
-    from gpupipe.pipeline.goal import Goal
-    from gpupipe.pipeline.model.part_checks import read_decision
+    from gpupipe.model_parts.goal import Goal
+    from gpupipe.model_parts.part_checks import read_decision
 
     with pytest.raises((ValueError, KeyError)):
         read_decision({"threshold": 0.5, "calibration": None, "intervals": bad}, Goal("regression", "y"))

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from gpupipe.pipeline import latency as timing
-from gpupipe.pipeline.latency import order_statistic, time_calls
+from gpupipe.model_parts import latency as timing
+from gpupipe.model_parts.latency import order_statistic, time_calls
 
 
 class Clock:

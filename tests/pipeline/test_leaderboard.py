@@ -30,7 +30,7 @@ LEARNED = {"calibrate": "isotonic", "threshold": "best_f1"}
 def use_every_calibration() -> Iterator[None]:
     """Use calibrations even if they make the log loss worse, which test_calibration.py tests."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("gpupipe.pipeline.decision.LARGEST_LOSS", np.inf)
+        patch.setattr("gpupipe.model_parts.decision.LARGEST_LOSS", np.inf)
         yield
 
 

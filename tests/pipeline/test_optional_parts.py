@@ -17,13 +17,13 @@ import gpupipe as gp
 from gpupipe.backends import choose
 from gpupipe.errors import DataError, DeviceError, GpupipeError, LimitError, StoppedError
 from gpupipe.metrics import METRICS
+from gpupipe.model_parts.decision import Decision
+from gpupipe.model_parts.goal import Goal, Truth
 from gpupipe.models import Prediction
 from gpupipe.pipeline import held_out_table as table_module
 from gpupipe.pipeline import run as run_module
 from gpupipe.pipeline import run_report as report_module
 from gpupipe.pipeline.checkpoints.run_checkpoints import RESUMED
-from gpupipe.pipeline.decision import Decision
-from gpupipe.pipeline.goal import Goal, Truth
 from gpupipe.pipeline.job import Job
 from gpupipe.pipeline.optional_parts import OUR_BUG, optional_part
 from gpupipe.timeline.timeline import Timeline

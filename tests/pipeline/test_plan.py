@@ -22,7 +22,7 @@ from gpupipe.backends import choose, device_report
 from gpupipe.config import parse_config
 from gpupipe.datasets.churn import customers
 from gpupipe.errors import DeviceError, LimitError
-from gpupipe.pipeline import latency
+from gpupipe.model_parts import latency
 from gpupipe.pipeline.ensemble.portfolio import make_portfolio
 from gpupipe.pipeline.plan.costs import training_bytes
 from gpupipe.pipeline.plan.run_plan import make_plan

@@ -120,8 +120,8 @@ def test_without_models_or_levels_there_are_defaults() -> None:
     made = pipeline(quantiles=None, models=None)
     assert made.config.source.quantile_levels == (0.1, 0.5, 0.9)
     from gpupipe.backends import choose
+    from gpupipe.model_parts.goal import Goal
     from gpupipe.pipeline.default_models import default_entries
-    from gpupipe.pipeline.goal import Goal
 
     assert default_entries(Goal("quantile", "cnt"), on_gpu=choose("cpu").name == "gpu").entries
 
@@ -168,7 +168,7 @@ def test_a_target_with_classes_is_refused_by_name(tmp_path: Path) -> None:
     ids=str,
 )
 def test_a_model_with_malformed_quantiles_is_refused(values: dict[str, Any]) -> None:
-    from gpupipe.pipeline.model.part_checks import read_goal
+    from gpupipe.model_parts.part_checks import read_goal
 
     with pytest.raises(ValueError, match="quantiles"):
         read_goal({"target": "y", "labels": [], **values})

@@ -118,7 +118,7 @@ def test_compiled_code_sees_the_same_types_of_arrays_in_all_models(tmp_path) -> 
 
 @pytest.mark.parametrize("calibrate", ["sigmoid", "isotonic"])
 def test_calibration_and_threshold_apply(tmp_path, monkeypatch, calibrate: str) -> None:
-    monkeypatch.setattr("gpupipe.pipeline.decision.LARGEST_LOSS", np.inf)  # also if it does not help here
+    monkeypatch.setattr("gpupipe.model_parts.decision.LARGEST_LOSS", np.inf)  # also if it does not help here
     frame = customers()
     run = gp.Pipeline(
         frame[["usage", "plan", "binary"]],

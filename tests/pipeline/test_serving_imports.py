@@ -35,10 +35,10 @@ READ = """
 import json
 from gpupipe.artifact import ArtifactReader
 from gpupipe.models import FittedModel, Prediction
-from gpupipe.pipeline.model.feature_files import read_features
-from gpupipe.pipeline.model.folder import model_folder
-from gpupipe.pipeline.model.part_checks import check_agreement, read_decision, read_goal
-from gpupipe.pipeline.model.user_code import read_kernels
+from gpupipe.model_parts.feature_files import read_features
+from gpupipe.model_parts.folder import model_folder
+from gpupipe.model_parts.part_checks import check_agreement, read_decision, read_goal
+from gpupipe.model_parts.user_code import read_kernels
 from gpupipe.rules.model_rules import ServedRules
 
 reader = ArtifactReader(model_folder(sys.argv[1]))
@@ -115,7 +115,7 @@ def run(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
     }
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(
-            "gpupipe.pipeline.decision.LARGEST_LOSS", float("inf")
+            "gpupipe.model_parts.decision.LARGEST_LOSS", float("inf")
         )  # a calibration that does not help is kept
         return run_pipeline(parse_config({"name": "rules", **settings}), tmp_path_factory.mktemp("serving") / "run")
 

@@ -21,11 +21,11 @@ from xgboost import XGBClassifier
 from gpupipe.backends import choose
 from gpupipe.config import Config, parse_config
 from gpupipe.errors import ConfigError, DataError, LimitError
+from gpupipe.model_parts.goal import Goal
 from gpupipe.models import MODELS, FitContext
 from gpupipe.models.context import Resources
 from gpupipe.models.progress import ProgressReport
 from gpupipe.models.xgboost.settings import XGBoost
-from gpupipe.pipeline.goal import Goal
 from gpupipe.pipeline.preparation import require_tuning
 from gpupipe.pipeline.run import run_pipeline
 from gpupipe.pipeline.tuning import search as searching

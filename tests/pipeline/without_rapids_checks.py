@@ -15,7 +15,7 @@ from gpupipe.backends import choose
 from gpupipe.config import Config, parse_config
 from gpupipe.datasets.churn import write
 from gpupipe.errors import DeviceError
-from gpupipe.pipeline.goal import Goal
+from gpupipe.model_parts.goal import Goal
 from gpupipe.pipeline.plan.run_plan import make_plan
 from gpupipe.pipeline.preparation import choose_entries
 from gpupipe.pipeline.run import run_pipeline

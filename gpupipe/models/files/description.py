@@ -57,7 +57,7 @@ class Description:
         """Verify that an estimator has one output per class (or one for two classes), or one for regression.
 
         With several targets, it has those of all. The number of quantiles is compared with that of the goal: see
-        `gpupipe.pipeline.model.part_checks`. Raise ValueError if the number of outputs is wrong.
+        `gpupipe.model_parts.part_checks`. Raise ValueError if the number of outputs is wrong.
         """
         if self.task == "quantile":
             return

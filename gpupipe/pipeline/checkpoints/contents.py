@@ -12,9 +12,9 @@ from gpupipe.backends.base import Backend
 from gpupipe.features.history.derivation import Derivation
 from gpupipe.features.program.fitted import FittedFeatures
 from gpupipe.files.jsonfile import plain
+from gpupipe.model_parts.feature_files import read_features, write_features
 from gpupipe.models import FittedModel, Prediction, load_fitted
 from gpupipe.pipeline.checkpoints.keys import CheckpointKey
-from gpupipe.pipeline.model.feature_files import read_features, write_features
 from gpupipe.pipeline.training import TrainedModel
 from gpupipe.report.search_record import SearchRecord
 from gpupipe_kernels.program.program import Program

@@ -21,7 +21,7 @@ from gpupipe.features.ops.kernel import Kernel
 from gpupipe.files.libraries import libraries
 from gpupipe.io.cache import cache_key
 from gpupipe.io.input_files import InputFiles
-from gpupipe.pipeline.goal import Goal, Truth
+from gpupipe.model_parts.goal import Goal, Truth
 from gpupipe.pipeline.plugins import plugins_of
 from gpupipe.references import split_reference
 from gpupipe.table.blocks import EncodedTable

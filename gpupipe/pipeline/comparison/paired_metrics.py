@@ -13,7 +13,7 @@ from gpupipe.backends.cpu.backend import CpuBackend
 from gpupipe.metrics import METRICS, join_scores
 from gpupipe.metrics.bootstrap import Z_95, sampling_errors
 from gpupipe.metrics.predictions import ClassPredictions, Predictions, QuantilePredictions, ValuePredictions
-from gpupipe.pipeline.goal import Goal, label_text, output_of_target
+from gpupipe.model_parts.goal import Goal, label_text, output_of_target
 from gpupipe.tasks import CLASSIFICATION
 from gpupipe.typing import HostArray
 

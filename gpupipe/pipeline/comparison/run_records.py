@@ -12,10 +12,10 @@ from gpupipe.artifact.manifest import load as load_manifest
 from gpupipe.config.scalars import Loader
 from gpupipe.errors import ArtifactError
 from gpupipe.metrics.settings import Costs
+from gpupipe.model_parts.goal import Goal
+from gpupipe.model_parts.part_checks import read_goal
+from gpupipe.model_parts.part_shapes import check_manifest
 from gpupipe.pipeline.comparison.paired_metrics import TestRows
-from gpupipe.pipeline.goal import Goal
-from gpupipe.pipeline.model.part_checks import read_goal
-from gpupipe.pipeline.model.part_shapes import check_manifest
 from gpupipe.pipeline.result import Run, load_run, read_json
 
 MALFORMED = (AttributeError, IndexError, KeyError, OSError, TypeError, ValueError, yaml.YAMLError)

@@ -14,9 +14,9 @@ from gpupipe.drift.reference import MetricReference
 from gpupipe.drift.report import MetricDrift
 from gpupipe.metrics import METRICS, evaluate, join_scores
 from gpupipe.metrics.bootstrap import FEWEST_ROWS, Z_95, class_strata, sampling_errors
+from gpupipe.model_parts.decision import Decision
+from gpupipe.model_parts.goal import Goal
 from gpupipe.models import Prediction
-from gpupipe.pipeline.decision import Decision
-from gpupipe.pipeline.goal import Goal
 from gpupipe.table.encode import plain_values
 from gpupipe.table.numeric_columns import as_numbers
 from gpupipe.table.schema import BOOLEAN_WORDS

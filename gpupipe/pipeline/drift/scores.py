@@ -12,7 +12,7 @@ from gpupipe.backends.base import Backend
 from gpupipe.drift.cell_counter import CellCounter
 from gpupipe.drift.counted_column import CountedColumn
 from gpupipe.drift.reference import EDGE_SHARES, DriftColumn, level_cells, n_cells, number_edges
-from gpupipe.pipeline.goal import Goal
+from gpupipe.model_parts.goal import Goal
 from gpupipe.table.schema import Column
 from gpupipe.table.string_columns import as_dictionary
 from gpupipe.typing import Array

@@ -22,7 +22,7 @@ from gpupipe.drift.reference import (
 )
 from gpupipe.features.program.expressions import NumericExpr, Producer
 from gpupipe.features.statistics.training import Statistics, make_statistics
-from gpupipe.pipeline.decision import calibrates
+from gpupipe.model_parts.decision import calibrates
 from gpupipe.pipeline.drift.scores import score_references
 from gpupipe.pipeline.job import Job
 from gpupipe.pipeline.leaderboard import LeaderboardResult

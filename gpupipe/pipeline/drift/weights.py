@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from gpupipe.pipeline.model.part_checks import read_importances
+from gpupipe.model_parts.part_checks import read_importances
 
 EQUAL_WEIGHTS = "the run measured no importances: all columns weigh the same"
 

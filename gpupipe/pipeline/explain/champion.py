@@ -10,6 +10,7 @@ import numpy as np
 
 from gpupipe.errors import DataError
 from gpupipe.features.program.fitted import write_matrix
+from gpupipe.model_parts.goal import Goal
 from gpupipe.models import Prediction
 from gpupipe.models.matrix import gather_rows
 from gpupipe.models.progress import ProgressReport
@@ -18,7 +19,6 @@ from gpupipe.pipeline.explain.compute import ModelExplainer, margin_classes
 from gpupipe.pipeline.explain.explanation import Explanation, join_explanations
 from gpupipe.pipeline.explain.outputs import UNEXPLAINED, middle_quantile
 from gpupipe.pipeline.explanation import ExplainedRows
-from gpupipe.pipeline.goal import Goal
 from gpupipe.pipeline.job import Job
 from gpupipe.pipeline.leaderboard import LeaderboardResult
 from gpupipe.pipeline.parity.rows import decoded_values, recorded_rows

@@ -10,13 +10,13 @@ import numpy as np
 from gpupipe.artifact import ArtifactReader
 from gpupipe.artifact.untrusted.failures import VERIFY, refuse_failures
 from gpupipe.errors import ArtifactError, ConfigError
+from gpupipe.model_parts.goal import Goal
 from gpupipe.models.fitted.base import FittedModel
 from gpupipe.models.fitted.contributions.base import Explainer, Method
 from gpupipe.models.fitted.scaled_target import FittedScaledTarget
 from gpupipe.pipeline.explain.column_shares import ColumnShares
 from gpupipe.pipeline.explain.explanation import Explanation, join_explanations
 from gpupipe.pipeline.explain.outputs import margin_names, require_explainable
-from gpupipe.pipeline.goal import Goal
 from gpupipe.pipeline.parity.arrays import read_parity_arrays
 from gpupipe.typing import HostArray
 

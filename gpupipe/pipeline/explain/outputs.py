@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from gpupipe.errors import DataError
-from gpupipe.pipeline.goal import Goal, output_of_target
+from gpupipe.model_parts.goal import Goal, output_of_target
 
 UNEXPLAINED = ("clustering", "embedding")
 MOST_REASONS = 100  # that are compared with the names of copied columns; a model has rarely more columns

@@ -13,14 +13,14 @@ import pyarrow.compute as pc
 
 from gpupipe.errors import ConfigError
 from gpupipe.metrics.predictions import predicted_labels
+from gpupipe.model_parts.goal import Goal, output_of_target
 from gpupipe.models import Prediction
 from gpupipe.pipeline.explain.explanation import Explanation, strongest_columns
 from gpupipe.pipeline.explain.outputs import margin_places, middle_quantile
-from gpupipe.pipeline.goal import Goal, output_of_target
 from gpupipe.typing import HostArray
 
 if TYPE_CHECKING:
-    from gpupipe.pipeline.decision import Decision
+    from gpupipe.model_parts.decision import Decision
 
 MOST_PAIRS = 10_000  # columns of interactions in a table
 

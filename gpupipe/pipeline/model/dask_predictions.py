@@ -11,9 +11,9 @@ import pyarrow as pa
 from gpupipe.dask.frame_maps import index_of, map_frames, partition_backend, warn_client
 from gpupipe.errors import ConfigError, DataError
 from gpupipe.features.ops.text_op import TextOp
+from gpupipe.model_parts.goal import output_of_target
 from gpupipe.pipeline.dask_features import transform_frame
 from gpupipe.pipeline.explain.outputs import reason_names
-from gpupipe.pipeline.goal import output_of_target
 from gpupipe.pipeline.id_columns import IdColumns, choose_columns, output_names, require_free_names
 from gpupipe.pipeline.model.interface import LoadedModel
 from gpupipe.pipeline.model.model import Model

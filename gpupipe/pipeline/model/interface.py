@@ -15,16 +15,16 @@ import pyarrow as pa
 from gpupipe.backends.base import Backend
 from gpupipe.errors import ArtifactError
 from gpupipe.io.settings import TableSource
+from gpupipe.model_parts.decision import Decision
+from gpupipe.model_parts.goal import Goal
+from gpupipe.model_parts.part_checks import read_importances
 from gpupipe.models import Prediction
-from gpupipe.pipeline.decision import Decision
 from gpupipe.pipeline.explain.explanation import Explanation
 from gpupipe.pipeline.explain.outputs import require_explainable
 from gpupipe.pipeline.explain.tables import reason_table
-from gpupipe.pipeline.goal import Goal
 from gpupipe.pipeline.id_columns import IdColumns, copy_columns, require_free_names
 from gpupipe.pipeline.model.events import NO_EVENTS, ServedEvents
 from gpupipe.pipeline.model.input_source import event_source, main_source
-from gpupipe.pipeline.model.part_checks import read_importances
 from gpupipe.pipeline.model.prediction_arrays import prediction_values
 from gpupipe.pipeline.model.prediction_report import PredictionReport
 from gpupipe.pipeline.model.prediction_table import prediction_table

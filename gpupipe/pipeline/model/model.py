@@ -16,11 +16,11 @@ from gpupipe.backends import choose
 from gpupipe.backends.base import Backend
 from gpupipe.errors import ConfigError
 from gpupipe.features.program.fitted import FittedFeatures
+from gpupipe.model_parts.folder import model_folder
 from gpupipe.models import FittedModel, Prediction
 from gpupipe.pipeline.explain.explanation import Explanation
 from gpupipe.pipeline.model.batches import encode_rows, explain_rows, predict_rows
 from gpupipe.pipeline.model.events import ServedEvents
-from gpupipe.pipeline.model.folder import model_folder
 from gpupipe.pipeline.model.input_source import check_reading
 from gpupipe.pipeline.model.interface import LoadedModel
 from gpupipe.pipeline.model.parts import read_parts

@@ -7,14 +7,14 @@ from dataclasses import dataclass
 from gpupipe.artifact import ArtifactReader
 from gpupipe.artifact.untrusted.failures import refuse_failures
 from gpupipe.features.program.fitted import FittedFeatures
+from gpupipe.model_parts.decision import Decision
+from gpupipe.model_parts.feature_files import read_features
+from gpupipe.model_parts.goal import Goal
+from gpupipe.model_parts.part_checks import check_agreement, read_decision, read_goal, read_importances
+from gpupipe.model_parts.part_shapes import check_manifest
+from gpupipe.model_parts.user_code import read_kernels
 from gpupipe.models.files.load import load_fitted
 from gpupipe.models.fitted.base import FittedModel
-from gpupipe.pipeline.decision import Decision
-from gpupipe.pipeline.goal import Goal
-from gpupipe.pipeline.model.feature_files import read_features
-from gpupipe.pipeline.model.part_checks import check_agreement, read_decision, read_goal, read_importances
-from gpupipe.pipeline.model.part_shapes import check_manifest
-from gpupipe.pipeline.model.user_code import read_kernels
 from gpupipe.rules.model_rules import ServedRules
 
 

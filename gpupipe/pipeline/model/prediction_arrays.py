@@ -10,9 +10,9 @@ import numpy as np
 from gpupipe.errors import DataError
 from gpupipe.metrics.conformal import Conformal
 from gpupipe.metrics.predictions import predicted_labels
+from gpupipe.model_parts.decision import Decision
+from gpupipe.model_parts.goal import Goal
 from gpupipe.models.fitted.prediction import Prediction
-from gpupipe.pipeline.decision import Decision
-from gpupipe.pipeline.goal import Goal
 from gpupipe.tasks import CLASSIFICATION
 from gpupipe.typing import Array
 

@@ -7,9 +7,9 @@ from typing import Any
 import pyarrow as pa
 
 from gpupipe.metrics.predictions import predicted_labels
+from gpupipe.model_parts.decision import Decision
+from gpupipe.model_parts.goal import LABEL_TYPES, Goal, output_of_target
 from gpupipe.models.fitted.prediction import Prediction
-from gpupipe.pipeline.decision import Decision
-from gpupipe.pipeline.goal import LABEL_TYPES, Goal, output_of_target
 from gpupipe.pipeline.model.prediction_arrays import class_probabilities
 from gpupipe.table.exact_values import decimal_type
 

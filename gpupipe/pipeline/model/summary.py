@@ -6,7 +6,7 @@ import html
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from gpupipe.pipeline.goal import Goal
+    from gpupipe.model_parts.goal import Goal
     from gpupipe.pipeline.model.interface import LoadedModel
 
 MOST_SHOWN = 30  # input columns, metrics, labels

@@ -7,9 +7,9 @@ from collections.abc import Mapping
 from datetime import date, datetime
 from typing import TYPE_CHECKING, Any
 
+from gpupipe.model_parts.decision import Decision
+from gpupipe.model_parts.goal import Goal
 from gpupipe.models import Prediction
-from gpupipe.pipeline.decision import Decision
-from gpupipe.pipeline.goal import Goal
 from gpupipe.pipeline.model.prediction_arrays import (
     intervals_of,
     probabilities_of,

@@ -12,8 +12,8 @@ from gpupipe.metrics.calibration import EPSILON, Calibration
 from gpupipe.models.fitted.prediction import column_bounds
 
 if TYPE_CHECKING:
-    from gpupipe.pipeline.decision import Decision
-    from gpupipe.pipeline.goal import Goal
+    from gpupipe.model_parts.decision import Decision
+    from gpupipe.model_parts.goal import Goal
     from gpupipe.pipeline.onnx.graph import OnnxGraph
     from gpupipe.typing import HostArray
 

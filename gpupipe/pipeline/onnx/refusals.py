@@ -11,8 +11,8 @@ from gpupipe.tasks import CLASSIFICATION
 
 if TYPE_CHECKING:
     from gpupipe.features.program.fitted import FittedFeatures
+    from gpupipe.model_parts.goal import Goal
     from gpupipe.models.fitted.base import FittedModel
-    from gpupipe.pipeline.goal import Goal
 
 TASKS = CLASSIFICATION | {"regression", "quantile", "ranking", "multioutput"}
 FIX = "train without them, or serve the model with gpupipe serve"

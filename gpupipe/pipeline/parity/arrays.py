@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from gpupipe.artifact import ArtifactReader
-from gpupipe.pipeline.model.format_1 import is_format_1, read_parity_rows
+from gpupipe.model_parts.format_1 import is_format_1, read_parity_rows
 from gpupipe.typing import Array
 
 ARRAYS = "parity.npz"

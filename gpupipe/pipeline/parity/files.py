@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from gpupipe.artifact import ArtifactReader, ArtifactWriter
-from gpupipe.pipeline.model.format_1 import is_format_1, read_parity_rows
+from gpupipe.model_parts.format_1 import is_format_1, read_parity_rows
 from gpupipe.pipeline.parity.arrays import ARRAYS, DTYPES, read_parity_arrays
 from gpupipe.pipeline.parity.record import ParityRecord
 from gpupipe.pipeline.parity.rows import TrialRows

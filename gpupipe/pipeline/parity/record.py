@@ -11,9 +11,9 @@ from gpupipe.backends.base import Backend
 from gpupipe.errors import DeviceError
 from gpupipe.features.program.fitted import Feature
 from gpupipe.metrics import predicted_labels
+from gpupipe.model_parts.decision import Decision
+from gpupipe.model_parts.goal import Goal
 from gpupipe.models import FittedModel, Prediction
-from gpupipe.pipeline.decision import Decision
-from gpupipe.pipeline.goal import Goal
 from gpupipe.pipeline.parity.rows import TrialRows
 from gpupipe.pipeline.training import TrainedModel
 from gpupipe.table.encode import encode

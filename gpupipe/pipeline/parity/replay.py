@@ -21,10 +21,10 @@ from gpupipe.errors import ArtifactError, ConfigError, GpupipeError
 from gpupipe.features.program.fitted import FittedFeatures
 from gpupipe.files.libraries import libraries
 from gpupipe.metrics import evaluate, join_scores
+from gpupipe.model_parts.decision import Decision
+from gpupipe.model_parts.goal import Goal
 from gpupipe.models.fitted.device import matrix_on_host
 from gpupipe.models.fitted.prediction import column_bounds
-from gpupipe.pipeline.decision import Decision
-from gpupipe.pipeline.goal import Goal
 from gpupipe.pipeline.parity.check import TOLERANCE, compare_columns, compare_predictions
 from gpupipe.pipeline.parity.files import ROWS, read_record, write_record
 from gpupipe.pipeline.parity.record import ParityRecord, predict_arrays, record

@@ -19,11 +19,11 @@ from gpupipe.io.join import read_joined
 from gpupipe.io.row_sample import SAMPLE_ROWS, SourceSample
 from gpupipe.io.row_steps import decode_dictionary
 from gpupipe.io.source_reader import read_arrow
+from gpupipe.model_parts.goal import Goal
 from gpupipe.models import FitContext
 from gpupipe.names import count_noun
 from gpupipe.pipeline.data_check import MORE_ROWS
 from gpupipe.pipeline.default_models import default_entries
-from gpupipe.pipeline.goal import Goal
 from gpupipe.pipeline.input_copies import find_inputs
 from gpupipe.pipeline.job import Job
 from gpupipe.pipeline.plan.sampling import sampled_tables

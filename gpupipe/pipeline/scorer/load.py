@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from gpupipe.artifact import ArtifactReader
 from gpupipe.errors import ConfigError
-from gpupipe.pipeline.model.folder import model_folder
+from gpupipe.model_parts.folder import model_folder
 from gpupipe.pipeline.model.parts import read_parts
 from gpupipe.pipeline.scorer.scorer import Scorer
 

@@ -12,9 +12,9 @@ import numpy as np
 
 from gpupipe.errors import ConfigError, DataError
 from gpupipe.metrics.predictions import predicted_labels
+from gpupipe.model_parts.decision import Decision
+from gpupipe.model_parts.goal import Goal
 from gpupipe.models.fitted.prediction import Prediction
-from gpupipe.pipeline.decision import Decision
-from gpupipe.pipeline.goal import Goal
 from gpupipe.pipeline.model.prediction_arrays import (
     intervals_of,
     no_predictions,

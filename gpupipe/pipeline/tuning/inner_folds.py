@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from gpupipe.errors import DataError
-from gpupipe.pipeline.goal import Goal, stratum_codes
+from gpupipe.model_parts.goal import Goal, stratum_codes
 from gpupipe.random_streams import derive_seed
 from gpupipe.splits import Fold, RareClassError, Split, make_splits
 from gpupipe.typing import Array

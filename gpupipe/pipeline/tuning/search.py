@@ -15,13 +15,13 @@ from gpupipe.config import Config, ModelEntry
 from gpupipe.errors import ConfigError, DeviceError, GpupipeError
 from gpupipe.metrics import METRICS, evaluate, metric_names
 from gpupipe.metrics.settings import Evaluate
+from gpupipe.model_parts.decision import decide
+from gpupipe.model_parts.goal import Goal, Truth
 from gpupipe.models import FitContext, ModelSettings, Prediction
 from gpupipe.models.neural.ranks.torchrun import world_size
 from gpupipe.models.neural.settings import NeuralSettings
 from gpupipe.models.progress import ProgressReport, show_nothing
 from gpupipe.models.search_space import searched_values, with_values
-from gpupipe.pipeline.decision import decide
-from gpupipe.pipeline.goal import Goal, Truth
 from gpupipe.pipeline.tuning.inner_folds import make_inner_folds
 from gpupipe.pipeline.tuning.pruning import CurvePruner
 from gpupipe.pipeline.tuning.rounds import with_mean_rounds

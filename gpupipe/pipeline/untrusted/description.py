@@ -12,11 +12,11 @@ from gpupipe.artifact.untrusted.shapes import check_shape
 from gpupipe.errors import GpupipeError
 from gpupipe.features.history.derivation import Derivation, DerivedTable
 from gpupipe.io.settings import TableSource
+from gpupipe.model_parts.part_checks import read_decision, read_goal, read_importances, read_names, read_schema
+from gpupipe.model_parts.part_shapes import COLUMN, MANIFEST
 from gpupipe.pipeline.model.events import ServedEvents
 from gpupipe.pipeline.model.input_source import check_reading, main_source
 from gpupipe.pipeline.model.interface import LoadedModel
-from gpupipe.pipeline.model.part_checks import read_decision, read_goal, read_importances, read_names, read_schema
-from gpupipe.pipeline.model.part_shapes import COLUMN, MANIFEST
 from gpupipe.rules.model_rules import ServedRules
 from gpupipe.table.schema import Schema
 

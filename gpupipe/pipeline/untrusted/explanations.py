@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, get_args
 
+from gpupipe.model_parts.goal import Goal
+from gpupipe.model_parts.part_checks import read_names
 from gpupipe.models.fitted.contributions.base import Method, Scale
 from gpupipe.pipeline.explain.column_shares import HISTORY
 from gpupipe.pipeline.explain.explanation import Explanation
 from gpupipe.pipeline.explain.outputs import margin_names
-from gpupipe.pipeline.goal import Goal
 from gpupipe.pipeline.model.events import ServedEvents
-from gpupipe.pipeline.model.part_checks import read_names
 from gpupipe.pipeline.untrusted.description import DescribedFeatures
 from gpupipe.pipeline.untrusted.messages import unpack_array
 from gpupipe.typing import HostArray

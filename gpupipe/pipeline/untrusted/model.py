@@ -15,13 +15,13 @@ import pyarrow as pa
 from gpupipe.backends import choose
 from gpupipe.drift.counted_column import CountedColumn
 from gpupipe.errors import ConfigError
+from gpupipe.model_parts.folder import model_folder
 from gpupipe.models import Prediction
 from gpupipe.models.fitted.prediction import join_predictions
 from gpupipe.pipeline.drift.row_counts import CountCells
 from gpupipe.pipeline.drift.scores import MOST_OUTPUTS
 from gpupipe.pipeline.explain.explanation import Explanation, join_explanations
 from gpupipe.pipeline.explain.outputs import margin_names
-from gpupipe.pipeline.model.folder import model_folder
 from gpupipe.pipeline.model.interface import LoadedModel
 from gpupipe.pipeline.model.prediction_report import PredictionReport, merge_reports
 from gpupipe.pipeline.model.rows import BATCH_ROWS, EXPLAINED_ROWS, INTERACTION_ROWS, RowsToPredict

@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 
 from gpupipe.children import Child, ChildError, ChildLimits
 from gpupipe.errors import ArtifactError, ConfigError, GpupipeError
-from gpupipe.pipeline.model.part_checks import read_names
+from gpupipe.model_parts.part_checks import read_names
 from gpupipe.pipeline.untrusted.limits import DO_NOT_USE, SETTINGS, UntrustedLimits, process_error
 from gpupipe.pipeline.untrusted.messages import MOST_JSON, pack, unpack
 from gpupipe.pipeline.untrusted.replies import read_error

@@ -16,8 +16,8 @@ from gpupipe.drift.counted_column import counted_columns
 from gpupipe.drift.files import parse_reference
 from gpupipe.drift.reference import DriftReference
 from gpupipe.errors import ArtifactError, ConfigError, DataError, DeviceError, GpupipeError, SchemaError
+from gpupipe.model_parts.goal import Goal
 from gpupipe.models import Prediction
-from gpupipe.pipeline.goal import Goal
 from gpupipe.pipeline.model.prediction_report import N_EXAMPLES, ColumnReport, PredictionReport
 from gpupipe.pipeline.parity.verification import Verification
 from gpupipe.pipeline.untrusted.limits import DO_NOT_USE, out_of_memory

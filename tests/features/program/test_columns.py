@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import gpupipe as gp
-from gpupipe.pipeline.model.feature_files import check_program
+from gpupipe.model_parts.feature_files import check_program
 
 
 @gp.kernel

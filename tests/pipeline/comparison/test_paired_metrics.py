@@ -10,8 +10,8 @@ import pytest
 from sklearn.metrics import log_loss, mean_absolute_error, roc_auc_score
 
 from gpupipe.metrics.settings import Costs
+from gpupipe.model_parts.goal import Goal
 from gpupipe.pipeline.comparison.paired_metrics import TestRows, paired_differences
-from gpupipe.pipeline.goal import Goal
 
 N = 900
 BINARY = Goal("binary", "left", (False, True))

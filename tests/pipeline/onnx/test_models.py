@@ -192,7 +192,7 @@ def test_each_of_several_targets_has_outputs(tmp_path: Path) -> None:
 def test_calibration_and_threshold_are_in_the_file(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, target: str, calibrate: str
 ) -> None:
-    monkeypatch.setattr("gpupipe.pipeline.decision.LARGEST_LOSS", np.inf)  # also if it does not help here
+    monkeypatch.setattr("gpupipe.model_parts.decision.LARGEST_LOSS", np.inf)  # also if it does not help here
     threshold = {"threshold": "best_f1"} if target == "binary" else {}
     model = train(tmp_path, target, ["logistic_regression"], evaluate={"calibrate": calibrate, **threshold})
     assert model.decision.calibration is not None

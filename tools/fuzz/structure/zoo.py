@@ -21,10 +21,10 @@ import gpupipe
 from gpupipe.artifact import manifest
 from gpupipe.artifact.manifest import CARD
 from gpupipe.config import parse_config
+from gpupipe.model_parts.goal import Goal
 from gpupipe.models import MODELS, FitContext, FittedModel, fit
 from gpupipe.models.fitted.ensemble import EnsembleMember, FittedEnsemble
 from gpupipe.models.fitted.scikit_learn import FittedSklearn
-from gpupipe.pipeline.goal import Goal
 from gpupipe.pipeline.run import run_pipeline
 from tools.fuzz.damage.models import OWN, vouched_for
 from tools.fuzz.structure.recipes import (

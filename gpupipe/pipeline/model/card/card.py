@@ -13,8 +13,8 @@ from typing import Any
 
 from gpupipe.artifact.manifest import CARD, load
 from gpupipe.metrics import ColumnImportance
+from gpupipe.model_parts.goal import Goal
 from gpupipe.names import count_noun, enumerate_names
-from gpupipe.pipeline.goal import Goal
 from gpupipe.pipeline.job import Job
 from gpupipe.pipeline.leaderboard import LeaderboardResult
 from gpupipe.pipeline.model.card.data_sections import columns_section, data_section

@@ -9,8 +9,8 @@ from typing import Any
 
 from gpupipe.features.statistics.training_summary import TrainedColumn
 from gpupipe.metrics import METRICS, ColumnImportance
-from gpupipe.pipeline.decision import Decision
-from gpupipe.pipeline.goal import Goal
+from gpupipe.model_parts.decision import Decision
+from gpupipe.model_parts.goal import Goal
 from gpupipe.pipeline.job import Job
 from gpupipe.pipeline.leaderboard import LeaderboardResult, leaderboard_rows
 from gpupipe.pipeline.model.card.markdown import code, prose

@@ -6,9 +6,9 @@ import math
 from collections.abc import Iterator
 
 from gpupipe.metrics import METRICS
+from gpupipe.model_parts.decision import Decision
+from gpupipe.model_parts.goal import Goal
 from gpupipe.names import count_noun, enumerate_names
-from gpupipe.pipeline.decision import Decision
-from gpupipe.pipeline.goal import Goal
 from gpupipe.pipeline.model.card.facts import CardFacts
 from gpupipe.pipeline.model.card.markdown import table
 from gpupipe.pipeline.parity.check import TOLERANCE, PredictionDifference

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from gpupipe.pipeline.goal import Goal
+from gpupipe.model_parts.goal import Goal
 from gpupipe.pipeline.job import Job
 from gpupipe.splits import Fold, final_training_rows
 from gpupipe.table.schema import NAT

@@ -12,7 +12,7 @@ import numpy as np
 
 from gpupipe.artifact import ArtifactReader
 from gpupipe.artifact.untrusted.shapes import check_shape
-from gpupipe.pipeline.model.part_shapes import DERIVED_LEVELS
+from gpupipe.model_parts.part_shapes import DERIVED_LEVELS
 from gpupipe.typing import Array
 
 if TYPE_CHECKING:

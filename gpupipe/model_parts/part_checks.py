@@ -1,6 +1,6 @@
 """Validation of the JSON parts of a model directory: names, kinds and numbers.
 
-Types are checked by shape first: see `gpupipe.pipeline.model.part_shapes`. Functions raise ValueError;
+Types are checked by shape first: see `gpupipe.model_parts.part_shapes`. Functions raise ValueError;
 `gpupipe.pipeline.model.parts.read_parts` adds the path.
 """
 
@@ -19,12 +19,12 @@ from gpupipe.features.program.fitted import Feature
 from gpupipe.features.statistics.training_summary import TrainingSummary
 from gpupipe.metrics.calibration import Calibration
 from gpupipe.metrics.conformal import Conformal, interval_ends
+from gpupipe.model_parts.decision import Decision
+from gpupipe.model_parts.goal import LABEL_TYPES, Goal
+from gpupipe.model_parts.importances import Importances
+from gpupipe.model_parts.part_shapes import GOAL, IMPORTANCES, decision_shape
 from gpupipe.models import FittedModel
 from gpupipe.models.files.description import MOST_TARGETS
-from gpupipe.pipeline.decision import Decision
-from gpupipe.pipeline.goal import LABEL_TYPES, Goal
-from gpupipe.pipeline.importances import Importances
-from gpupipe.pipeline.model.part_shapes import GOAL, IMPORTANCES, decision_shape
 from gpupipe.table.schema import Column, Schema
 from gpupipe.tasks import CLASSIFICATION, REGRESSION, SUPERVISED
 

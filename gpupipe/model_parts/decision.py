@@ -16,8 +16,8 @@ from gpupipe.metrics.conformal import Conformal, fit_conformal, interval_ends
 from gpupipe.metrics.predictions import Threshold, has_rows
 from gpupipe.metrics.settings import Evaluate
 from gpupipe.metrics.threshold import choose_threshold
+from gpupipe.model_parts.goal import Truth
 from gpupipe.models import Prediction
-from gpupipe.pipeline.goal import Truth
 from gpupipe.random_streams import derive_seed
 from gpupipe.tasks import CLASSIFICATION, Task
 from gpupipe.typing import Array

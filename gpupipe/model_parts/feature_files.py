@@ -14,9 +14,9 @@ from gpupipe.errors import ArtifactError
 from gpupipe.features import OPS
 from gpupipe.features.history.derivation import Derivation, DerivedOp, DerivedTable
 from gpupipe.features.program.fitted import FittedFeatures
-from gpupipe.pipeline.model import part_shapes
-from gpupipe.pipeline.model.format_1 import is_format_1, read_levels
-from gpupipe.pipeline.model.part_checks import read_described, read_schema, read_training
+from gpupipe.model_parts import part_shapes
+from gpupipe.model_parts.format_1 import is_format_1, read_levels
+from gpupipe.model_parts.part_checks import read_described, read_schema, read_training
 from gpupipe.table.blocks import layout
 from gpupipe.table.schema import Schema
 from gpupipe_kernels.program.program import Call, Program, block_id

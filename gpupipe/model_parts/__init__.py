@@ -1,0 +1,1 @@
+"""Parts of a model: what training writes, and predictions read."""
