@@ -107,7 +107,7 @@ def open_files(folder: Path, n_rows: int) -> Opened:
     """As `open_explain`, from a file to a file."""
     import pyarrow.parquet as pq
 
-    from gpupipe.pipeline.explain.files import explain_file
+    from gpupipe.inference.scoring.explained_files import explain_file
 
     columns = pq.read_schema(folder / "rows.parquet").names
 

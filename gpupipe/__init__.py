@@ -35,13 +35,13 @@ _HOMES = {
     "DeviceError": "gpupipe.errors",
     "DriftReport": "gpupipe.drift.report",
     "EncodingError": "gpupipe.errors",
-    "Explanation": "gpupipe.pipeline.explain.explanation",
+    "Explanation": "gpupipe.inference.explanation.explanation",
     "FeatureProgram": "gpupipe.pipeline.transformer",
     "FieldCountError": "gpupipe.errors",
     "GpupipeError": "gpupipe.errors",
     "GroupTimeSplit": "gpupipe.splits.splitter",
     "LimitError": "gpupipe.errors",
-    "Model": "gpupipe.pipeline.model.model",
+    "Model": "gpupipe.inference.model",
     "Pipeline": "gpupipe.pipeline.api",
     "PredictionWarning": "gpupipe.user_warnings",
     "QualityError": "gpupipe.errors",
@@ -52,18 +52,18 @@ _HOMES = {
     "RunComparison": "gpupipe.pipeline.comparison.comparison",
     "RunWarning": "gpupipe.user_warnings",
     "SchemaError": "gpupipe.errors",
-    "Scorer": "gpupipe.pipeline.scorer.scorer",
+    "Scorer": "gpupipe.inference.scorer.scorer",
     "StoppedError": "gpupipe.errors",
     "TensorBatch": "gpupipe.tensors.batch",
-    "UntrustedModel": "gpupipe.pipeline.untrusted.model",
+    "UntrustedModel": "gpupipe.inference.untrusted.model",
     "compare_runs": "gpupipe.pipeline.comparison.comparison",
     "from_dlpack": "gpupipe.tensors.exchange",
     "kernel": "gpupipe_kernels.user.kernel",
     "list_runs": "gpupipe.pipeline.comparison.run_list",
     "load_config": "gpupipe.config",
-    "load_model": "gpupipe.pipeline.model.model",
+    "load_model": "gpupipe.inference.model",
     "load_run": "gpupipe.pipeline.result",
-    "load_scorer": "gpupipe.pipeline.scorer.load",
+    "load_scorer": "gpupipe.inference.scorer.load",
     "run": "gpupipe.pipeline.api",
     "to_jax": "gpupipe.tensors.exchange",
     "to_tensorflow": "gpupipe.tensors.exchange",
@@ -89,20 +89,20 @@ if TYPE_CHECKING:  # the same names again: type checkers do not run `__getattr__
     from gpupipe.errors import RowSizeError as RowSizeError
     from gpupipe.errors import SchemaError as SchemaError
     from gpupipe.errors import StoppedError as StoppedError
+    from gpupipe.inference.explanation.explanation import Explanation as Explanation
+    from gpupipe.inference.model import Model as Model
+    from gpupipe.inference.model import load_model as load_model
+    from gpupipe.inference.scorer.load import load_scorer as load_scorer
+    from gpupipe.inference.scorer.scorer import Scorer as Scorer
+    from gpupipe.inference.untrusted.model import UntrustedModel as UntrustedModel
     from gpupipe.pipeline.api import Pipeline as Pipeline
     from gpupipe.pipeline.api import run as run
     from gpupipe.pipeline.comparison.comparison import RunComparison as RunComparison
     from gpupipe.pipeline.comparison.comparison import compare_runs as compare_runs
     from gpupipe.pipeline.comparison.run_list import list_runs as list_runs
-    from gpupipe.pipeline.explain.explanation import Explanation as Explanation
-    from gpupipe.pipeline.model.model import Model as Model
-    from gpupipe.pipeline.model.model import load_model as load_model
     from gpupipe.pipeline.result import Run as Run
     from gpupipe.pipeline.result import load_run as load_run
-    from gpupipe.pipeline.scorer.load import load_scorer as load_scorer
-    from gpupipe.pipeline.scorer.scorer import Scorer as Scorer
     from gpupipe.pipeline.transformer import FeatureProgram as FeatureProgram
-    from gpupipe.pipeline.untrusted.model import UntrustedModel as UntrustedModel
     from gpupipe.splits.splitter import GroupTimeSplit as GroupTimeSplit
     from gpupipe.tensors.batch import TensorBatch as TensorBatch
     from gpupipe.tensors.batches import Batches as Batches

@@ -89,7 +89,7 @@ NEVER_ONE = {
 def test_counts_that_may_be_one_have_a_singular() -> None:
     """`count_noun` writes the counts of reports, cards and commands, except those that are never 1."""
     found: dict[str, int] = {}
-    for folder in ("report", "drift", "pipeline/model", "timeline/display", "cli"):
+    for folder in ("report", "drift", "inference", "timeline/display", "cli"):
         for path in sorted((ROOT / "gpupipe" / folder).rglob("*.py")):
             if n := len(re.findall(COUNTED, path.read_text(encoding="utf-8"))):
                 found[path.relative_to(ROOT / "gpupipe").as_posix()] = n

@@ -109,23 +109,23 @@ def command(
             parse_by(by)
         further = parse_tables(tables)
         if html is not None:
+            from gpupipe.inference.scoring.outputs import scoring_inputs
             from gpupipe.io.output_conflicts import require_no_conflict
-            from gpupipe.pipeline.scoring.outputs import scoring_inputs
 
             require_no_conflict(html, scoring_inputs(model, data, further))
-        from gpupipe.pipeline.model.model import Model, load_model
+        from gpupipe.inference.model import Model, load_model
 
         on = device if cluster is None else "cpu"  # then, it is that of the workers
         loaded = load_model(model, on, allow_code=allow_code, untrusted=untrusted, limits=model_limits)
         if cluster is None or not isinstance(loaded, Model):
-            from gpupipe.pipeline.scoring.local import adjust_tables
+            from gpupipe.inference.scoring.local import adjust_tables
 
             sources = adjust_tables(loaded, further, adjust)
             found = loaded.drift(adjust(loaded.source_of(data)), by, sources, as_of)
         else:
             from gpupipe.config.cluster import settings_of
+            from gpupipe.inference.scoring.cluster import absolute_path
             from gpupipe.pipeline.drift.cluster import detect_on_cluster
-            from gpupipe.pipeline.scoring.cluster import absolute_path
 
             source = adjust(loaded.source_of(absolute_path(data)))
             found = detect_on_cluster(loaded, source, settings_of(cluster), by, device, _log(quiet))

@@ -90,8 +90,8 @@ def command(
         model_limits = parse_limits(limits, untrusted)
         import json
 
+        from gpupipe.inference.scoring.explained_files import explain_file
         from gpupipe.io.settings import TableSource
-        from gpupipe.pipeline.explain.files import explain_file
         from gpupipe.report.text import printable
 
         adjust = partial(parse_source_options, source_options)

@@ -11,7 +11,7 @@ from gpupipe.cli.options import allow_code_option, device_option, mode_option, o
 
 if TYPE_CHECKING:
     from gpupipe.backends import Device
-    from gpupipe.pipeline.onnx.export import OnnxExport
+    from gpupipe.inference.onnx.export import OnnxExport
 
 
 @click.command
@@ -44,8 +44,8 @@ def command(
     """
     from gpupipe.cli.verify import summary
     from gpupipe.files.file import require_writable_file
-    from gpupipe.pipeline.model.copy import copy_model
-    from gpupipe.pipeline.model.model import load_model
+    from gpupipe.inference.copy import copy_model
+    from gpupipe.inference.model import load_model
 
     if format_ == "onnx":
         require_writable_file(output)  # before the model is opened

@@ -135,7 +135,7 @@ def command(
         further = parse_tables(tables)
         chosen = () if no_id else ids or None
         if cluster is None or data is None:
-            from gpupipe.pipeline.scoring.local import score
+            from gpupipe.inference.scoring.local import score
 
             summary = score(
                 model, data, output, device, further, as_of, allow_code, say,
@@ -144,7 +144,7 @@ def command(
             )  # fmt: skip
         else:
             from gpupipe.config.cluster import settings_of
-            from gpupipe.pipeline.scoring.cluster import score_on_cluster
+            from gpupipe.inference.scoring.cluster import score_on_cluster
 
             summary = score_on_cluster(
                 model, data, output, settings_of(cluster), device, further, as_of, allow_code, say,

@@ -180,7 +180,7 @@ def command(model: str, untrusted: bool, limits: tuple[str, ...], **options: Any
     configure_log()
     allowed = parse_limits(limits, untrusted)
     if allowed is not None:
-        from gpupipe.pipeline.untrusted.limits import UntrustedLimits
+        from gpupipe.inference.untrusted.limits import UntrustedLimits
 
         options["limits"] = UntrustedLimits.of(allowed)
     settings = ServeSettings(model=model, **options)

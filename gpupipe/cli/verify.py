@@ -19,7 +19,7 @@ from gpupipe.cli.options import (
 
 if TYPE_CHECKING:
     from gpupipe.backends import Device
-    from gpupipe.pipeline.parity.verification import Verification
+    from gpupipe.inference.parity.verification import Verification
 
 PROBLEMS_SHOWN = 8
 ORIGIN = "not checked: hashes and recorded rows show damage, not who made the model; who can change it can change them"
@@ -52,7 +52,7 @@ def command(
       5  they differ, a file is corrupt, or no rows were recorded
     """
     from gpupipe.errors import ArtifactError
-    from gpupipe.pipeline.model.model import load_model
+    from gpupipe.inference.model import load_model
     from gpupipe.pipeline.run_inputs import model_inputs
 
     model_limits = parse_limits(limits, untrusted)

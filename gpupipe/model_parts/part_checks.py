@@ -1,7 +1,7 @@
 """Validation of the JSON parts of a model directory: names, kinds and numbers.
 
 Types are checked by shape first: see `gpupipe.model_parts.part_shapes`. Functions raise ValueError;
-`gpupipe.pipeline.model.parts.read_parts` adds the path.
+`gpupipe.inference.prediction.parts.read_parts` adds the path.
 """
 
 from __future__ import annotations

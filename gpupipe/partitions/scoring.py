@@ -39,7 +39,7 @@ _opening = threading.Lock()
 
 
 class RowReport(Protocol):
-    """Report on scored rows, such as `gpupipe.pipeline.model.prediction_report.PredictionReport`."""
+    """Report on scored rows, such as `gpupipe.inference.prediction.prediction_report.PredictionReport`."""
 
     def merge(self, other: Any) -> Any:
         """Return the report on the rows of both."""
@@ -52,7 +52,7 @@ class RowReport(Protocol):
 
 
 class RowScorer(Protocol):
-    """Model such as `gpupipe.pipeline.model.model.Model`; its `backend` collects warnings."""
+    """Model such as `gpupipe.inference.model.Model`; its `backend` collects warnings."""
 
     @property
     def backend(self) -> Backend:
@@ -138,7 +138,7 @@ def score_chunks(
     """Write the predictions of the rows of a source: ``part-00000.parquet`` and so on, in their order.
 
     `chunks` are released as they are scored: the list is empty afterwards. `folder` is absolute and empty, reachable by
-    all workers. `tables` and `as_of` are as in `gpupipe.pipeline.model.model.Model.predict`. `copied` are the columns
+    all workers. `tables` and `as_of` are as in `gpupipe.inference.model.Model.predict`. `copied` are the columns
     of the chunks to write before the predictions. `explain` is the number of the strongest contributions to write for
     each prediction.
 

@@ -32,7 +32,7 @@ def measure_latency(job: Job, trained: TrainedModel, decision: Decision, mask: A
     The limit is that of the job's configuration. `mask`, bool, shape (n_rows,), selects the rows of the job's table to
     draw from. The files of the model in `folder` are removed again.
     """
-    from gpupipe.pipeline.scorer.load import load_scorer
+    from gpupipe.inference.scorer.load import load_scorer
 
     limit = job.config.evaluate.max_latency
     assert limit is not None

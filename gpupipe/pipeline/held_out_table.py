@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 
+from gpupipe.inference.prediction.prediction_table import label_column, prediction_table
 from gpupipe.model_parts.goal import output_of_target
 from gpupipe.pipeline.identifiers import read_identifiers
 from gpupipe.pipeline.job import Job
 from gpupipe.pipeline.leaderboard import LeaderboardResult
-from gpupipe.pipeline.model.prediction_table import label_column, prediction_table
 from gpupipe.pipeline.optional_parts import optional_part
 from gpupipe.tasks import CLASSIFICATION
 

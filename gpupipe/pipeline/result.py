@@ -16,6 +16,7 @@ from gpupipe.artifact.manifest import NAME as MANIFEST
 from gpupipe.config import Config, load_config
 from gpupipe.config.error_text import describe_python_value
 from gpupipe.errors import ArtifactError, ConfigError, QualityError
+from gpupipe.inference.model import Model, load_model
 from gpupipe.model_parts.goal import Goal
 from gpupipe.model_parts.importances import Importances
 from gpupipe.model_parts.latency import Latency
@@ -24,7 +25,6 @@ from gpupipe.model_parts.part_shapes import check_manifest
 from gpupipe.names import count_noun
 from gpupipe.pipeline.arguments import in_python
 from gpupipe.pipeline.leaderboard import LeaderboardEntry, leaderboard_rows
-from gpupipe.pipeline.model.model import Model, load_model
 from gpupipe.pipeline.run_inputs import RUN_DIRECTORY
 from gpupipe.report.search_record import SearchRecord
 from gpupipe.report.sentences import search_lines

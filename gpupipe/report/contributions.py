@@ -116,7 +116,7 @@ class TargetContributions:
     ----------
     target : str, optional
     scale : str
-        See `gpupipe.pipeline.explain.explanation.Explanation`.
+        See `gpupipe.inference.explanation.explanation.Explanation`.
     values : array of float64, shape (n, n_columns, n_margins)
     base : array of float64, shape (n_margins,)
     labels : sequence of str

@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from gpupipe.inference.prediction.prediction_table import label_kind
 from gpupipe.io.arrow_types import UnusableColumn, plain_column
-from gpupipe.pipeline.model.prediction_table import label_kind
 from gpupipe.serve.bodies import Explanations, require_rows, rows_of
 from gpupipe.serve.coalescer import Columns
 from gpupipe.serve.explanations import explained_outputs

@@ -27,8 +27,8 @@ def main() -> int:
         os.set_inheritable(fd, False)
     configure_log()
     if settings.limits is not None:
-        from gpupipe.pipeline.untrusted.limits import NO_PLUGINS
-        from gpupipe.pipeline.untrusted.replies import read_error, write_error  # before memory is limited
+        from gpupipe.inference.untrusted.limits import NO_PLUGINS
+        from gpupipe.inference.untrusted.replies import read_error, write_error  # before memory is limited
 
         forbid_plugins(NO_PLUGINS)
         signal.signal(signal.SIGALRM, signal.SIG_DFL)  # ends this process without Python, even if native code hangs

@@ -13,7 +13,7 @@ from dataclasses import replace
 from functools import partial
 
 from gpupipe.errors import GpupipeError
-from gpupipe.pipeline.explain.explanation import Explanation, join_explanations
+from gpupipe.inference.explanation.explanation import Explanation, join_explanations
 from gpupipe.report.text import printable
 from gpupipe.serve.coalescer import RowQueue, WaitingRows
 from gpupipe.serve.problems import RequestProblem

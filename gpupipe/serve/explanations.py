@@ -8,9 +8,9 @@ from urllib.parse import parse_qs
 
 import numpy as np
 
+from gpupipe.inference.explanation.explanation import Explanation, strongest_columns
+from gpupipe.inference.explanation.outputs import UNEXPLAINED, margin_places
 from gpupipe.model_parts.goal import Goal, output_of_target
-from gpupipe.pipeline.explain.explanation import Explanation, strongest_columns
-from gpupipe.pipeline.explain.outputs import UNEXPLAINED, margin_places
 from gpupipe.serve.coalescer import Columns
 from gpupipe.serve.problems import RequestProblem
 from gpupipe.serve.served_model import ServedModel

@@ -96,7 +96,7 @@ def load_model(settings: ServeSettings, name: str, explains: bool) -> ServedMode
     """
     tried = None
     if settings.limits is not None:
-        from gpupipe.pipeline.untrusted.process import ModelProcess
+        from gpupipe.inference.untrusted.process import ModelProcess
 
         folder = model_folder(Path(settings.model).resolve())
         with closing(ModelProcess(folder, settings.allow_code, settings.limits)) as process:

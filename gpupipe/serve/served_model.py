@@ -14,12 +14,12 @@ import numpy as np
 from gpupipe.artifact import ArtifactReader
 from gpupipe.artifact.manifest import NAME as MANIFEST
 from gpupipe.errors import ConfigError, GpupipeError
+from gpupipe.inference.prediction.prediction_arrays import prediction_values
+from gpupipe.inference.scorer.scorer import Scorer
 from gpupipe.model_parts.decision import Decision
 from gpupipe.model_parts.folder import model_folder
 from gpupipe.model_parts.goal import Goal, output_of_target
 from gpupipe.models.fitted.prediction import Prediction
-from gpupipe.pipeline.model.prediction_arrays import prediction_values
-from gpupipe.pipeline.scorer.scorer import Scorer
 from gpupipe.serve.coalescer import Coalescer, Columns
 from gpupipe.serve.served_reference import ServedReference
 
@@ -78,7 +78,7 @@ class ServedModel:
         DataError, ConfigError
             If explanations are to be prepared, and the model cannot be explained.
         """
-        from gpupipe.pipeline.scorer.load import choose_engine, open_scorer
+        from gpupipe.inference.scorer.load import choose_engine, open_scorer
 
         identity = identify(path)  # before reading, so that a change in the meantime is noticed
         folder = model_folder(Path(path).resolve())  # the directory, even if the link is switched while it is read

@@ -13,11 +13,11 @@ from gpupipe.drift.reference import DriftColumn
 from gpupipe.drift.report import DriftReport
 from gpupipe.drift.row_cell_counter import RowCellCounter
 from gpupipe.drift.verdict import comparison_steps, overall_verdict, worst_first
+from gpupipe.inference.scorer.rare_values import encode_by_table
+from gpupipe.inference.scorer.scorer import Scorer
 from gpupipe.model_parts.part_checks import read_importances
 from gpupipe.names import enumerate_names
 from gpupipe.pipeline.drift.weights import EQUAL_WEIGHTS, importance_weights
-from gpupipe.pipeline.scorer.rare_values import encode_by_table
-from gpupipe.pipeline.scorer.scorer import Scorer
 from gpupipe.serve.drift_window import MOST_CELLS
 from gpupipe.typing import Array
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Literal
 from gpupipe.units import MIB
 
 if TYPE_CHECKING:
-    from gpupipe.pipeline.untrusted.limits import UntrustedLimits
+    from gpupipe.inference.untrusted.limits import UntrustedLimits
 
 TOKEN = "GPUPIPE_TOKEN"  # environment variable with the bearer token
 TOKEN_DIGEST = "GPUPIPE_TOKEN_DIGEST"  # the same with `token_digest`, of processes of untrusted models
@@ -152,7 +152,7 @@ class ServeSettings:
         values = json.loads(text)
         values["allowed_hosts"] = tuple(values["allowed_hosts"])
         if values["limits"] is not None:
-            from gpupipe.pipeline.untrusted.limits import UntrustedLimits
+            from gpupipe.inference.untrusted.limits import UntrustedLimits
 
             values["limits"] = UntrustedLimits(**values["limits"])
         return ServeSettings(**values)

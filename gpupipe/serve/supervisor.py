@@ -19,7 +19,7 @@ from time import monotonic
 
 from gpupipe.children import child_environment, exit_error, private_environment, python_command
 from gpupipe.errors import GpupipeError
-from gpupipe.pipeline.untrusted.limits import SETTINGS, process_error
+from gpupipe.inference.untrusted.limits import SETTINGS, process_error
 from gpupipe.report.text import printable
 from gpupipe.serve.metrics import Metrics, create_file
 from gpupipe.serve.settings import TOKEN_DIGEST, ServeSettings, token_digest

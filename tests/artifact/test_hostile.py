@@ -26,8 +26,8 @@ from gpupipe.artifact.untrusted.json_documents import parse_json
 from gpupipe.backends import choose
 from gpupipe.config import parse_config
 from gpupipe.errors import ArtifactError
+from gpupipe.inference.explanation.compute import ModelExplainer
 from gpupipe.models import MODELS, FitContext, fit
-from gpupipe.pipeline.explain.compute import ModelExplainer
 from gpupipe.pipeline.run import run_pipeline
 from tools.fuzz.structure.entries import replaced_entries
 

@@ -118,7 +118,7 @@ def test_the_monitor_page_is_written_whatever_the_verdict(gpupipe, folder: Path,
 @pytest.mark.parametrize("target", ["moved.csv", "run/model/monitor.html", "absent/monitor.html", "run"])
 def test_a_page_that_cannot_be_written_is_an_error_before_any_work(gpupipe, folder: Path, target: str) -> None:
     before = {path: path.stat().st_mtime_ns for path in folder.rglob("*") if path.is_file()}
-    with patch("gpupipe.pipeline.model.model.load_model") as load:
+    with patch("gpupipe.inference.model.load_model") as load:
         done = gpupipe("drift", "run", "moved.csv", "--html", target, cwd=folder)
     assert done.returncode == 2 and not load.called
     assert before == {path: path.stat().st_mtime_ns for path in folder.rglob("*") if path.is_file()}

@@ -13,10 +13,10 @@ import gpupipe as gp
 from gpupipe.cli import main
 from gpupipe.config import load_config
 from gpupipe.errors import DataError
+from gpupipe.inference.scoring.local import adjust_tables
 from gpupipe.io import isolation as trial
 from gpupipe.io.settings import TableSource
 from gpupipe.pipeline.run import run_pipeline
-from gpupipe.pipeline.scoring.local import adjust_tables
 
 CONFIG = """\
 source: {{path: t.csv, target: y{isolate}}}

@@ -17,7 +17,7 @@ import pytest
 from gpupipe.artifact import ArtifactReader
 from gpupipe.cli import COMMANDS, main
 from gpupipe.files.policy import CAN_REPLACE, MODE
-from gpupipe.pipeline.scoring.bad_rows import REJECTED
+from gpupipe.inference.scoring.bad_rows import REJECTED
 from tests.cli.test_faults import files_of_at_most
 
 CONFIG = """\

@@ -11,7 +11,7 @@ from typing import Any
 import pyarrow as pa
 
 from gpupipe.backends.base import Backend
-from gpupipe.pipeline.scoring.cluster import _open
+from gpupipe.inference.scoring.cluster import _open
 
 WITNESS = "GPUPIPE_TEST_WITNESS"  # a file that exists once a process was killed; "": kill every process
 

@@ -21,14 +21,14 @@ from gpupipe.backends import Backend
 from gpupipe.config import parse_config
 from gpupipe.config.cluster import ClusterSettings
 from gpupipe.errors import ArtifactError, ClusterError, ConfigError, DataError, LimitError, SchemaError
+from gpupipe.inference.model import load_model
+from gpupipe.inference.scoring import cluster
+from gpupipe.inference.scoring.cluster import score_on_cluster, score_on_workers
+from gpupipe.inference.scoring.local import score
 from gpupipe.partitions.scoring import SentModel, _cannot_write, score_chunks
 from gpupipe.partitions.source_chunks import ArrowChunk
 from gpupipe.partitions.workers import Workers
-from gpupipe.pipeline.model.model import load_model
 from gpupipe.pipeline.run import run_pipeline
-from gpupipe.pipeline.scoring import cluster
-from gpupipe.pipeline.scoring.cluster import score_on_cluster, score_on_workers
-from gpupipe.pipeline.scoring.local import score
 from tests.dask import scorers
 from tests.inline_workers import InlineWorkers
 

@@ -14,7 +14,7 @@ from gpupipe.config import Config, parse_config
 from gpupipe.features.history.derivation import derive, derived_ops
 from gpupipe.features.history.key_partitions import derive_partition, merge_partitions
 from gpupipe.features.ops.keyed_op import KeyedOp
-from gpupipe.pipeline.model.model import load_model
+from gpupipe.inference.model import load_model
 from gpupipe.pipeline.read_stage import read_table
 from gpupipe.pipeline.run import run_pipeline
 from tests.configs.retail_by_hand import customers, orders, purchases, read_lines

@@ -14,11 +14,11 @@ from gpupipe.backends import choose
 from gpupipe.backends.gpu.translation import EstimatorRefusal
 from gpupipe.config import load_config
 from gpupipe.datasets.churn import customers
+from gpupipe.inference.model import load_model
+from gpupipe.inference.parity import rows as parity_rows
 from gpupipe.model_parts.decision import Decision
 from gpupipe.models.fitted.device import DeviceNeighbors, HostModel
 from gpupipe.pipeline.model.export import export_model
-from gpupipe.pipeline.model.model import load_model
-from gpupipe.pipeline.parity import rows as parity_rows
 from gpupipe.pipeline.parity.rows import make_trial_rows
 from gpupipe.pipeline.preparation import open_job
 from gpupipe.pipeline.training import TrainedModel, train

@@ -11,9 +11,9 @@ import pytest
 
 from gpupipe.config import load_config
 from gpupipe.errors import DataError, GpupipeError, SchemaError
-from gpupipe.pipeline.model.model import Model, load_model
+from gpupipe.inference.model import Model, load_model
+from gpupipe.inference.scoring.local import score
 from gpupipe.pipeline.run import run_pipeline
-from gpupipe.pipeline.scoring.local import score
 from gpupipe.timeline.timeline import Note, Stage
 
 N = 120

@@ -22,14 +22,14 @@ from gpupipe.artifact import ArtifactReader, ArtifactWriter
 from gpupipe.backends import choose
 from gpupipe.drift.report import DriftReport
 from gpupipe.errors import ArtifactError, ConfigError, DataError, LimitError, SchemaError
+from gpupipe.inference.model import Model, load_model
+from gpupipe.inference.prediction.batches import predict_rows
 from gpupipe.io.chunks import chunk_reader, chunk_stream
 from gpupipe.pipeline.drift import cluster
 from gpupipe.pipeline.drift.comparison import compare
 from gpupipe.pipeline.drift.detection import load_reference
 from gpupipe.pipeline.drift.periods import period_name, period_numbers
 from gpupipe.pipeline.drift.sample import EvenSample, stride_of
-from gpupipe.pipeline.model.batches import predict_rows
-from gpupipe.pipeline.model.model import Model, load_model
 from tests.inline_workers import InlineWorkers
 
 OWN_KEYS = {"format", "format_version", "created", "gpupipe", "libraries", "files", "manifest_sha256"}

@@ -16,9 +16,9 @@ from gpupipe.backends import choose
 from gpupipe.cli.predict import command
 from gpupipe.config import Config, parse_config
 from gpupipe.errors import ConfigError, DataError
+from gpupipe.inference.prediction.events import ServedEvents
 from gpupipe.io.input_files import InputFiles
 from gpupipe.pipeline import memory as room
-from gpupipe.pipeline.model.events import ServedEvents
 from gpupipe.pipeline.plan import preview
 from gpupipe.pipeline.plan.run_plan import make_plan
 from gpupipe.pipeline.preparation import open_job

@@ -18,14 +18,14 @@ import gpupipe as gp
 from gpupipe.artifact import ArtifactReader
 from gpupipe.config import parse_config
 from gpupipe.errors import ConfigError, DataError, SchemaError
+from gpupipe.inference.explanation.compute import recorded_matrix
+from gpupipe.inference.explanation.explanation import Explanation
+from gpupipe.inference.explanation.tables import contribution_table
+from gpupipe.inference.scoring import explained_files as files
+from gpupipe.inference.scoring.explained_files import explain_file
+from gpupipe.inference.scoring.local import score
 from gpupipe.io.chunks import chunk_stream
-from gpupipe.pipeline.explain import files
-from gpupipe.pipeline.explain.compute import recorded_matrix
-from gpupipe.pipeline.explain.explanation import Explanation
-from gpupipe.pipeline.explain.files import explain_file
-from gpupipe.pipeline.explain.tables import contribution_table
 from gpupipe.pipeline.run import run_pipeline
-from gpupipe.pipeline.scoring.local import score
 
 N = 400
 OWN = {"key": "who", "time": "day"}

@@ -13,8 +13,8 @@ import pandas as pd
 import pytest
 
 from gpupipe.config import load_config
-from gpupipe.pipeline.model.input_source import main_source
-from gpupipe.pipeline.model.model import Model, load_model
+from gpupipe.inference.model import Model, load_model
+from gpupipe.inference.prediction.input_source import main_source
 from gpupipe.pipeline.run import run_pipeline
 
 N = 240

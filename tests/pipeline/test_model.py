@@ -18,7 +18,7 @@ import pytest
 from gpupipe.config import load_config
 from gpupipe.datasets.churn import customers
 from gpupipe.errors import ArtifactError, SchemaError
-from gpupipe.pipeline.model.model import load_model
+from gpupipe.inference.model import load_model
 from gpupipe.pipeline.result import Run
 from gpupipe.pipeline.run import run_pipeline
 

@@ -20,9 +20,9 @@ from markdown_it.token import Token
 
 import gpupipe as gp
 from gpupipe.errors import ArtifactError
+from gpupipe.inference.copy import copy_model
 from gpupipe.pipeline.model.card.card import MOST_BYTES
 from gpupipe.pipeline.model.card.markdown import MOST_CHARACTERS, code, prose, table
-from gpupipe.pipeline.model.copy import copy_model
 from gpupipe.report.text import METRIC_TITLES, printable
 
 TREES: dict[str, Any] = {"xgboost": {"defaults": "library", "n_estimators": 10, "max_depth": 3}}

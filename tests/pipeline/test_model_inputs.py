@@ -15,7 +15,7 @@ import pytest
 
 from gpupipe.datasets.churn import customers
 from gpupipe.errors import ArtifactError, ConfigError, DataError, GpupipeError, SchemaError
-from gpupipe.pipeline.model.model import Model, load_model
+from gpupipe.inference.model import Model, load_model
 from gpupipe.pipeline.result import Run
 
 N = 40

@@ -18,10 +18,10 @@ import pytest
 from gpupipe.config import load_config, parse_config
 from gpupipe.datasets.churn import customers
 from gpupipe.errors import ArtifactError
+from gpupipe.inference.model import Model, load_model
 from gpupipe.metrics.calibration import Calibration
 from gpupipe.model_parts.goal import Goal
 from gpupipe.pipeline.api import Pipeline
-from gpupipe.pipeline.model.model import Model, load_model
 from gpupipe.pipeline.result import Run
 from gpupipe.pipeline.run import run_pipeline
 from gpupipe.pipeline.transformer import FeatureProgram

@@ -23,15 +23,15 @@ from gpupipe.backends.base import Backend
 from gpupipe.config import ModelEntry, load_config
 from gpupipe.errors import ArtifactError, ConfigError, GpupipeError
 from gpupipe.features.program.fitted import Feature, FittedFeatures
+from gpupipe.inference.copy import copy_model
+from gpupipe.inference.model import load_model
+from gpupipe.inference.parity.check import TOLERANCE, compare_columns, compare_predictions
+from gpupipe.inference.parity.files import read_record
 from gpupipe.models import Prediction
 from gpupipe.models.fitted.linear import FittedLinear
 from gpupipe.pipeline.job import Job
 from gpupipe.pipeline.leaderboard import LeaderboardResult
-from gpupipe.pipeline.model.copy import copy_model
 from gpupipe.pipeline.model.export import export_model
-from gpupipe.pipeline.model.model import load_model
-from gpupipe.pipeline.parity.check import TOLERANCE, compare_columns, compare_predictions
-from gpupipe.pipeline.parity.files import read_record
 from gpupipe.pipeline.parity.record import ParityRecord
 from gpupipe.pipeline.parity.rows import make_trial_rows
 from gpupipe.pipeline.preparation import folds_of, open_job

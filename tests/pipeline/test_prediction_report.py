@@ -19,10 +19,10 @@ from scipy.stats import binom
 from gpupipe.artifact import ArtifactReader, ArtifactWriter
 from gpupipe.datasets.churn import customers
 from gpupipe.errors import ArtifactError
-from gpupipe.pipeline.model.model import Model, load_model
-from gpupipe.pipeline.model.prediction_report import UNLIKELY, ColumnReport
+from gpupipe.inference.model import Model, load_model
+from gpupipe.inference.prediction.prediction_report import UNLIKELY, ColumnReport
+from gpupipe.inference.scoring.local import score
 from gpupipe.pipeline.result import Run
-from gpupipe.pipeline.scoring.local import score
 from gpupipe.pipeline.transformer import FeatureProgram
 from gpupipe.user_warnings import PredictionWarning
 
@@ -83,7 +83,7 @@ def test_batches_and_parts_are_counted_together(
 ) -> None:
     model.predict(odd)
     whole = model.last_prediction_report
-    monkeypatch.setattr("gpupipe.pipeline.model.batches.BATCH_ROWS", 64)
+    monkeypatch.setattr("gpupipe.inference.prediction.batches.BATCH_ROWS", 64)
     model.predict(odd)
     assert model.last_prediction_report == whole
 

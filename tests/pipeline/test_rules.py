@@ -16,14 +16,14 @@ from gpupipe.backends import Backend, choose
 from gpupipe.cli import main
 from gpupipe.config import Config, parse_config
 from gpupipe.errors import ArtifactError, ConfigError, SchemaError
+from gpupipe.inference.model import Model, load_model
+from gpupipe.inference.scoring.cluster import score_on_workers
 from gpupipe.partitions import rules
 from gpupipe.pipeline.api import Pipeline
-from gpupipe.pipeline.model.model import Model, load_model
 from gpupipe.pipeline.read_stage import read_on_workers, read_table
 from gpupipe.pipeline.result import Run
 from gpupipe.pipeline.rules import enforce
 from gpupipe.pipeline.run import run_pipeline
-from gpupipe.pipeline.scoring.cluster import score_on_workers
 from gpupipe.table.device.frame_columns import DeviceText
 from gpupipe.table.encode import encode
 from tests.inline_workers import InlineWorkers
@@ -320,7 +320,7 @@ def test_the_command_line_exits_with_5_and_reports_warnings(
 
 def test_an_invalid_rule_prevents_loading_a_model(run: Run, model: Model) -> None:
     from gpupipe.artifact import ArtifactReader
-    from gpupipe.pipeline.model.model import open_model
+    from gpupipe.inference.model import open_model
 
     for said in ([{"column": "id", "kind": "odd", "format": None, "rules": {"nulls": False}}], [{"column": "id"}], [7]):
         reader = ArtifactReader(run.path / "model")

@@ -13,7 +13,7 @@ import pytest
 
 import gpupipe as gp
 from gpupipe.artifact import ArtifactReader
-from gpupipe.pipeline.parity.files import read_record
+from gpupipe.inference.parity.files import read_record
 from gpupipe_kernels.rows.dot import dot_rows
 from gpupipe_kernels.rows.row_loops import _run_exact
 from gpupipe_kernels.rows.trees_numba import add_float32, add_float64

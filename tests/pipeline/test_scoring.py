@@ -15,12 +15,12 @@ import pytest
 
 from gpupipe.config import load_config
 from gpupipe.errors import ConfigError, SchemaError
+from gpupipe.inference.model import Model, load_model
+from gpupipe.inference.scoring.local import score
+from gpupipe.inference.scoring.outputs import write_table
+from gpupipe.inference.scoring.summary import ScoreSummary
 from gpupipe.io.settings import TableSource
-from gpupipe.pipeline.model.model import Model, load_model
 from gpupipe.pipeline.run import run_pipeline
-from gpupipe.pipeline.scoring.local import score
-from gpupipe.pipeline.scoring.outputs import write_table
-from gpupipe.pipeline.scoring.summary import ScoreSummary
 
 ISO_TIME = "an ISO 8601 time such as 2024-01-31 or 2024-01-31T05:06:07Z"
 N = 200

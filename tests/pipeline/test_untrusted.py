@@ -26,18 +26,18 @@ from gpupipe.cli.predict import command
 from gpupipe.config import parse_config
 from gpupipe.drift.files import describe_reference
 from gpupipe.errors import ArtifactError, ConfigError, GpupipeError, SchemaError
+from gpupipe.inference.explanation.explanation import Explanation
+from gpupipe.inference.untrusted import process as untrusted_process
+from gpupipe.inference.untrusted.description import describe
+from gpupipe.inference.untrusted.explanations import describe_explanation, explanation_arrays
+from gpupipe.inference.untrusted.messages import pack, pack_arrays
+from gpupipe.inference.untrusted.model import UntrustedModel
+from gpupipe.inference.untrusted.replies import read_counts
+from gpupipe.inference.untrusted.worker import ModelWorker
 from gpupipe.io.chunks import chunk_stream
 from gpupipe.models import Prediction
 from gpupipe.pipeline.drift.detection import load_reference
-from gpupipe.pipeline.explain.explanation import Explanation
 from gpupipe.pipeline.run import run_pipeline
-from gpupipe.pipeline.untrusted import process as untrusted_process
-from gpupipe.pipeline.untrusted.description import describe
-from gpupipe.pipeline.untrusted.explanations import describe_explanation, explanation_arrays
-from gpupipe.pipeline.untrusted.messages import pack, pack_arrays
-from gpupipe.pipeline.untrusted.model import UntrustedModel
-from gpupipe.pipeline.untrusted.replies import read_counts
-from gpupipe.pipeline.untrusted.worker import ModelWorker
 from gpupipe.user_warnings import PredictionWarning
 
 N = 300

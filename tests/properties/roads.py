@@ -25,7 +25,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from gpupipe import Model, Scorer
-from gpupipe.pipeline.scoring.cluster import score_on_workers
+from gpupipe.inference.scoring.cluster import score_on_workers
 from tests.inline_workers import InlineWorkers
 from tests.properties.values import KINDS, arrow_table, is_without_text, text_of
 from tests.serve.conftest import AppClient

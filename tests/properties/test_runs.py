@@ -16,8 +16,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gpupipe.backends import choose
+from gpupipe.inference.model import load_model
 from gpupipe.pipeline.job import Job
-from gpupipe.pipeline.model.model import load_model
 from gpupipe.pipeline.preparation import folds_of, open_job
 from gpupipe.pipeline.result import Run
 from gpupipe.pipeline.training import learn_features, select_rows

@@ -16,9 +16,9 @@ from hypothesis import strategies as st
 
 from gpupipe.backends import choose
 from gpupipe.errors import ConfigError, DataError, RowError
+from gpupipe.inference.scorer.rare_values import encode_by_table
 from gpupipe.io.source_reader import plain_arrow
 from gpupipe.pipeline.rules import enforce_served
-from gpupipe.pipeline.scorer.rare_values import encode_by_table
 from gpupipe.rules import ColumnRules
 from gpupipe.rules.model_rules import ServedRules
 from gpupipe.rules.row_rules import RowRules

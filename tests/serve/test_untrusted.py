@@ -19,8 +19,8 @@ pytest.importorskip("uvicorn", reason="needs the extra serve")
 
 from gpupipe import Model
 from gpupipe.errors import ArtifactError, GpupipeError
-from gpupipe.pipeline.untrusted import process as untrusted_process
-from gpupipe.pipeline.untrusted.limits import UntrustedLimits
+from gpupipe.inference.untrusted import process as untrusted_process
+from gpupipe.inference.untrusted.limits import UntrustedLimits
 from gpupipe.serve import reload, supervisor, time_limit
 from gpupipe.serve.served_model import ServedModel
 from gpupipe.serve.settings import ServeSettings

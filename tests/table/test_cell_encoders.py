@@ -10,8 +10,8 @@ import pytest
 
 from gpupipe.backends import choose
 from gpupipe.errors import DataError, RowError
+from gpupipe.inference.scorer.rare_values import encode_by_table
 from gpupipe.io.source_reader import plain_arrow
-from gpupipe.pipeline.scorer.rare_values import encode_by_table
 from gpupipe.table.cell_encoders import UnfitCell, cell_encoder
 from gpupipe.table.encode import encode_served
 from gpupipe.table.frames import rows_to_arrow

@@ -31,8 +31,8 @@ from gpupipe.pipeline.drift.sample import every_row, join_alike, sample_rows, st
 
 if TYPE_CHECKING:
     from gpupipe.drift.report import DriftReport
+    from gpupipe.inference.model import Model
     from gpupipe.partitions.workers import Workers
-    from gpupipe.pipeline.model.model import Model
 
 
 @dataclass(frozen=True)
@@ -67,8 +67,8 @@ def detect_on_cluster(
     GpupipeError
         As on one machine.
     """
+    from gpupipe.inference.prediction.batches import predict_rows
     from gpupipe.pipeline.drift.comparison import compare
-    from gpupipe.pipeline.model.batches import predict_rows
 
     reference = load_reference(model)  # report errors before workers are started
     if model.features.derivation is not None:

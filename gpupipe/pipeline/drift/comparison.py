@@ -14,6 +14,7 @@ from gpupipe.drift.cell_counter import CellCounter
 from gpupipe.drift.reference import DriftColumn, DriftReference
 from gpupipe.drift.report import ColumnDrift, DriftReport, MetricDrift, PeriodDrift, ReferenceModel
 from gpupipe.drift.verdict import FAMILY_LEVEL, Verdict, compare_columns, drifted_since, overall_verdict, worst_first
+from gpupipe.inference.prediction.prediction_table import prediction_table
 from gpupipe.model_parts.part_checks import read_importances
 from gpupipe.models import Prediction
 from gpupipe.names import count_noun
@@ -22,11 +23,10 @@ from gpupipe.pipeline.drift.label_metrics import compare_metrics, labelled_rows
 from gpupipe.pipeline.drift.periods import NO_PERIOD, PeriodColumn, period_name
 from gpupipe.pipeline.drift.scores import count_scores, score_columns
 from gpupipe.pipeline.drift.weights import EQUAL_WEIGHTS, importance_weights
-from gpupipe.pipeline.model.prediction_table import prediction_table
 from gpupipe.typing import Array
 
 if TYPE_CHECKING:
-    from gpupipe.pipeline.model.interface import LoadedModel
+    from gpupipe.inference.interface import LoadedModel
 
 Counts = Mapping[str, Array]
 

@@ -33,10 +33,10 @@ from gpupipe.table.schema import Column
 
 if TYPE_CHECKING:
     from gpupipe.drift.report import DriftReport
-    from gpupipe.pipeline.model.interface import LoadedModel
-    from gpupipe.pipeline.model.model import Model
-    from gpupipe.pipeline.model.prediction_report import PredictionReport
-    from gpupipe.pipeline.model.rows import RowsToPredict
+    from gpupipe.inference.interface import LoadedModel
+    from gpupipe.inference.model import Model
+    from gpupipe.inference.prediction.prediction_report import PredictionReport
+    from gpupipe.inference.prediction.rows import RowsToPredict
 
 PredictRows = Callable[["RowsToPredict"], tuple[Prediction, "PredictionReport"]]
 NewCounter = Callable[[Sequence[CountedColumn]], CountCells]
@@ -178,7 +178,7 @@ def open_rows(model: LoadedModel, reference: DriftReference, data: Any, by: str 
 def _open_frame(
     model: LoadedModel, reference: DriftReference, data: Any, by: str | None
 ) -> tuple[pa.Table, tuple[Any, str] | None]:
-    from gpupipe.pipeline.model.input_source import strips_texts
+    from gpupipe.inference.prediction.input_source import strips_texts
 
     optional = [*model.goal.names, reference.time, *([] if by is None else [parse_by(by)[1]])]
     times = [column.name for column in model.features.input_schema if column.kind == "datetime"]
@@ -211,7 +211,7 @@ def declare_targets(model: LoadedModel, source: TableSource) -> TableSource:
 
 def predict_sample(model: LoadedModel, scanned: ScannedRows, predict: PredictRows) -> Prediction:
     """Return the calibrated predictions of the sample, without rules and warnings."""
-    from gpupipe.pipeline.model.rows import rows_to_predict
+    from gpupipe.inference.prediction.rows import rows_to_predict
 
     lenient = replace(model, rules=(), warns=False)
     tables = [table.select(list(model.inputs)) for table in scanned.sample]

@@ -22,11 +22,11 @@ from gpupipe.drift.reference import (
 )
 from gpupipe.features.program.expressions import NumericExpr, Producer
 from gpupipe.features.statistics.training import Statistics, make_statistics
+from gpupipe.inference.prediction.prediction_table import prediction_table
 from gpupipe.model_parts.decision import calibrates
 from gpupipe.pipeline.drift.scores import score_references
 from gpupipe.pipeline.job import Job
 from gpupipe.pipeline.leaderboard import LeaderboardResult
-from gpupipe.pipeline.model.prediction_table import prediction_table
 from gpupipe.table.blocks import EncodedTable, Table
 from gpupipe.table.schema import FIRST_LEVEL, NULL, Column, Schema
 from gpupipe.typing import Array

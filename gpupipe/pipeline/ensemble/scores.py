@@ -46,7 +46,7 @@ class HeldOutScore:
 
 def row_seconds(model: FittedModel, row: Array) -> float:
     """Return the median wall seconds of the prediction of one row, float32, shape (1, d), by the exported model."""
-    from gpupipe.pipeline.scorer.load import choose_engine
+    from gpupipe.inference.scorer.load import choose_engine
 
     predict = model.row_estimator(choose_engine(None))
     predict(row)  # compiles or loads what the first call needs

@@ -10,14 +10,14 @@ import numpy as np
 
 from gpupipe.errors import DataError
 from gpupipe.features.program.fitted import write_matrix
+from gpupipe.inference.explanation.column_shares import ColumnShares
+from gpupipe.inference.explanation.compute import ModelExplainer, margin_classes
+from gpupipe.inference.explanation.explanation import Explanation, join_explanations
+from gpupipe.inference.explanation.outputs import UNEXPLAINED, middle_quantile
 from gpupipe.model_parts.goal import Goal
 from gpupipe.models import Prediction
 from gpupipe.models.matrix import gather_rows
 from gpupipe.models.progress import ProgressReport
-from gpupipe.pipeline.explain.column_shares import ColumnShares
-from gpupipe.pipeline.explain.compute import ModelExplainer, margin_classes
-from gpupipe.pipeline.explain.explanation import Explanation, join_explanations
-from gpupipe.pipeline.explain.outputs import UNEXPLAINED, middle_quantile
 from gpupipe.pipeline.explanation import ExplainedRows
 from gpupipe.pipeline.job import Job
 from gpupipe.pipeline.leaderboard import LeaderboardResult

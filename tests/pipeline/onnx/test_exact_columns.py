@@ -11,7 +11,7 @@ import pandas as pd
 import pytest
 
 import gpupipe as gp
-from gpupipe.pipeline.onnx.exact_columns import ExactColumn
+from gpupipe.inference.onnx.exact_columns import ExactColumn
 from gpupipe_kernels.program.opcodes import Opcode
 from gpupipe_kernels.rows.lowering import FINITE, LoweredInstruction
 

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from onnx import TensorProto, helper
 from onnx.reference import ReferenceEvaluator
 
-from gpupipe.pipeline.onnx.graph import IR_VERSION, ML, ML_OPSET, OPSET, OnnxGraph
-from gpupipe.pipeline.onnx.instructions import WRITERS, CellMatrix, write_program
+from gpupipe.inference.onnx.graph import IR_VERSION, ML, ML_OPSET, OPSET, OnnxGraph
+from gpupipe.inference.onnx.instructions import WRITERS, CellMatrix, write_program
 from gpupipe_kernels.interpreters.numpy import interpreter
 from gpupipe_kernels.program.opcodes import BLOCKS, Opcode
 from gpupipe_kernels.program.program import Program

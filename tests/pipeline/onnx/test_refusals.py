@@ -14,7 +14,7 @@ import pytest
 
 import gpupipe as gp
 from gpupipe.cli import main
-from gpupipe.pipeline.onnx import check, export
+from gpupipe.inference.onnx import check, export
 
 ROWS = 80
 

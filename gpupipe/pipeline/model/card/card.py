@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from gpupipe.artifact.manifest import CARD, load
+from gpupipe.inference.parity.verification import Verification
 from gpupipe.metrics import ColumnImportance
 from gpupipe.model_parts.goal import Goal
 from gpupipe.names import count_noun, enumerate_names
@@ -23,7 +24,6 @@ from gpupipe.pipeline.model.card.facts import CardFacts
 from gpupipe.pipeline.model.card.markdown import table
 from gpupipe.pipeline.model.card.quality_sections import limits_section, metrics_section, parity_section
 from gpupipe.pipeline.model.card.split_record import SplitRecord
-from gpupipe.pipeline.parity.verification import Verification
 from gpupipe.report.intervals import IntervalCoverage
 from gpupipe.report.sentences import search_summary
 from gpupipe.report.text import metric, metric_title, task_title

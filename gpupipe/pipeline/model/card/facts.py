@@ -8,6 +8,7 @@ from functools import cached_property
 from typing import Any
 
 from gpupipe.features.statistics.training_summary import TrainedColumn
+from gpupipe.inference.parity.verification import Verification
 from gpupipe.metrics import METRICS, ColumnImportance
 from gpupipe.model_parts.decision import Decision
 from gpupipe.model_parts.goal import Goal
@@ -15,7 +16,6 @@ from gpupipe.pipeline.job import Job
 from gpupipe.pipeline.leaderboard import LeaderboardResult, leaderboard_rows
 from gpupipe.pipeline.model.card.markdown import code, prose
 from gpupipe.pipeline.model.card.split_record import SplitRecord
-from gpupipe.pipeline.parity.verification import Verification
 from gpupipe.report.data import ReportData
 from gpupipe.report.intervals import IntervalCoverage
 from gpupipe.table.schema import Column

@@ -1,0 +1,373 @@
+"""`Model` and `load_model`: a model loaded from its directory, ready to predict on any machine."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from datetime import date, datetime
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, overload
+
+from gpupipe.artifact import ArtifactReader
+from gpupipe.artifact.untrusted.failures import refuse_failures
+from gpupipe.backends import choose
+from gpupipe.backends.base import Backend
+from gpupipe.errors import ConfigError
+from gpupipe.features.program.fitted import FittedFeatures
+from gpupipe.inference.explanation.explanation import Explanation
+from gpupipe.inference.interface import LoadedModel
+from gpupipe.inference.parity.verification import Verification
+from gpupipe.inference.pickles import read_files, restore_model
+from gpupipe.inference.prediction.batches import encode_rows, explain_rows, predict_rows
+from gpupipe.inference.prediction.events import ServedEvents
+from gpupipe.inference.prediction.input_source import check_reading
+from gpupipe.inference.prediction.parts import read_parts
+from gpupipe.inference.prediction.prediction_report import PredictionReport
+from gpupipe.inference.prediction.rows import RowsToPredict
+from gpupipe.model_parts.folder import model_folder
+from gpupipe.models import FittedModel, Prediction
+from gpupipe.typing import Array
+
+if TYPE_CHECKING:
+    from gpupipe.drift.report import DriftReport
+    from gpupipe.inference.explanation.compute import ModelExplainer
+    from gpupipe.inference.onnx.export import OnnxExport
+    from gpupipe.inference.scorer.scorer import Scorer
+    from gpupipe.inference.untrusted.model import UntrustedModel
+    from gpupipe_kernels.engines import HostEngine
+
+
+@dataclass(frozen=True, eq=False, repr=False, kw_only=True)
+class Model(LoadedModel):
+    """A trained model and its features, as returned by `gpupipe.load_model`.
+
+    A model can be pickled and sent to other machines. The pickle contains the files listed in manifest.json; unpickling
+    writes them to a temporary directory and checks them again.
+
+    Attributes
+    ----------
+    goal : Goal
+        Task, target and class labels.
+    features : FittedFeatures
+        The feature program, its lookup tables and the schema of the input columns.
+    estimator : FittedModel
+        The estimator, on the CPU.
+    decision : Decision
+        Calibration and threshold.
+    backend : Backend
+        The device that features are computed on.
+    manifest : dict
+        The content of manifest.json.
+    folder : Path
+        The model directory.
+    rules : tuple of ServedRules
+        The rules of ``data:`` that are enforced on tables to predict.
+    engine : {"numpy", "numba"}, optional
+        Interpreter of the feature program on the CPU. None: chosen by the backend.
+    events : ServedEvents
+        Settings for reading the further tables.
+    device : {"auto", "cpu", "gpu"}
+        The requested device; used again when the model is unpickled.
+    warns : bool
+        Whether each alarm of a prediction report is issued as a `gpupipe.PredictionWarning`.
+
+    Examples
+    --------
+    Train a small model, then load and use it as a service would:
+
+    >>> import tempfile
+    >>> import pandas as pd
+    >>> from gpupipe import Pipeline, load_model
+    >>> frame = pd.DataFrame({"age": [31, 45, 27, 52], "plan": ["a", "b", "a", None], "left": [0, 1, 0, 1]})
+    >>> folder = tempfile.TemporaryDirectory()
+    >>> pipeline = Pipeline(pd.concat([frame] * 25), target="left", models=["logistic_regression"])
+    >>> run = pipeline.run(f"{folder.name}/run", quiet=True)
+    >>> model = load_model(run.path)
+    >>> model.predict({"age": 30, "plan": "a"})
+    array([0])
+
+    The report compares the predicted rows with the training rows; what differs is a `gpupipe.PredictionWarning`, too:
+
+    >>> import warnings
+    >>> with warnings.catch_warnings(action="ignore"):
+    ...     model.predict(pd.DataFrame({"age": [30, 52], "plan": ["a", "z"]}))
+    array([0, 1])
+    >>> model.last_prediction_report.columns[1].unseen_levels
+    ('z',)
+    >>> model.verify().passed
+    True
+    >>> folder.cleanup()
+    """
+
+    features: FittedFeatures
+    estimator: FittedModel
+    engine: str | None = None
+    device: str = "auto"
+
+    def verify(self) -> Verification:
+        from gpupipe.inference.parity.replay import verify_model
+
+        return verify_model(self)
+
+    def drift(
+        self,
+        data: Any,
+        by: str | None = None,
+        tables: Mapping[str, Any] | None = None,
+        as_of: str | date | datetime | None = None,
+    ) -> DriftReport:
+        """Compare rows with the training rows, without these: the model has bins and levels of each column.
+
+        Every row is counted, in one pass over chunks, so files may be larger than memory. At most 50,000 evenly spaced
+        rows are predicted to compare the scores, or all rows if features are computed from the history of a row. If the
+        rows have the target, metrics are compared as well.
+
+        Parameters
+        ----------
+        data, tables, as_of
+            As in `predict`.
+        by : str, optional
+            ``"hour"``, ``"day"``, ``"week"`` or ``"month"``: evaluate each period by itself too, to find since when
+            rows have drifted. The time column is that of the split of the run, or the only one of the inputs;
+            ``"day:COLUMN"`` names another.
+
+        Returns
+        -------
+        DriftReport
+
+        Raises
+        ------
+        SchemaError, ConfigError, DataError
+            As `predict`; ConfigError also if `by` names no unit or no column.
+        ArtifactError
+            If an earlier version wrote the model, without bins and levels.
+        LimitError
+            If there are more than 400 periods.
+
+        Examples
+        --------
+        >>> import tempfile
+        >>> import pandas as pd
+        >>> from gpupipe import Pipeline
+        >>> frame = pd.DataFrame({"age": [i % 60 for i in range(1000)], "left": [i % 60 > 30 for i in range(1000)]})
+        >>> folder = tempfile.TemporaryDirectory()
+        >>> run = Pipeline(frame, target="left", models=["logistic_regression"]).run(f"{folder.name}/run", quiet=True)
+        >>> run.model.drift(frame).severity
+        'none'
+        >>> found = run.model.drift(frame[["age"]] + 20)
+        >>> found.severity, found.columns[0].change
+        ('high', 'median about 29 → about 48.6, 32.0% above the training range')
+        >>> folder.cleanup()
+        """
+        from gpupipe.pipeline.drift.detection import detect_drift, load_reference
+
+        return detect_drift(self, load_reference(self), self._prediction_of, data, by, tables, as_of)
+
+    def scorer(self, engine: HostEngine | None = None) -> Scorer:
+        """Return the model compiled for single rows: from a dict of raw values to the answer in microseconds.
+
+        Parameters
+        ----------
+        engine : {"numpy", "numba"}, optional
+            ``"numba"``: loops compiled to machine code, which takes seconds once and is then cached on disk. None:
+            numba if it is installed. The results are the same, bit for bit, as those of this model with NumPy.
+
+        Returns
+        -------
+        Scorer
+
+        Raises
+        ------
+        ConfigError
+            If `engine` is unknown or not installed.
+        """
+        from gpupipe.inference.scorer.load import choose_engine
+        from gpupipe.inference.scorer.scorer import Scorer
+
+        return Scorer.of(
+            self.goal, self.features, self.estimator, self.decision, self.rules,
+            engine=choose_engine(engine), manifest=self.manifest, open_model=lambda: self,
+            open_explainer=lambda: self.explainer,
+        )  # fmt: skip
+
+    def to_onnx(self, path: str | Path) -> OnnxExport:
+        """Write the model as one ONNX file, from raw columns by name to predictions, for any ONNX runtime.
+
+        The file appears once its predictions for the recorded rows equal those of the model in ONNX Runtime and in
+        ``onnx.reference``, with differences of at most 1e-5.
+
+        Parameters
+        ----------
+        path : str or Path
+            The file to write or replace.
+
+        Returns
+        -------
+        OnnxExport
+            Inputs, outputs and differences.
+
+        Raises
+        ------
+        ConfigError
+            If onnx or ONNX Runtime is not installed, or ONNX cannot express the model; the message lists each part.
+        LimitError
+            If the file would exceed 2 GiB.
+        ArtifactError
+            If the model has no recorded rows, or a runtime computes other predictions; no file is written.
+        """
+        from gpupipe.inference.onnx.export import write_onnx
+
+        return write_onnx(self, Path(path))
+
+    def _prediction_of(self, rows: RowsToPredict) -> tuple[Prediction, PredictionReport]:
+        return predict_rows(self, rows)
+
+    @cached_property
+    def explainer(self) -> ModelExplainer:
+        """Explanations of rows of the feature matrix; made once."""
+        from gpupipe.inference.explanation.compute import ModelExplainer
+
+        return ModelExplainer.of(self)
+
+    def _explanation_of(self, rows: RowsToPredict, interactions: bool) -> Explanation:
+        return explain_rows(self, rows, interactions)
+
+    def _features_of(self, rows: RowsToPredict) -> tuple[Array, PredictionReport]:
+        table, report = encode_rows(self, rows)
+        return self.features.transform(table, self.backend, self.engine), report
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        files = read_files(self.folder, self.manifest)
+        changed = {"rules": self.rules, "engine": self.engine, "warns": self.warns}
+        return restore_model, (files, self.device, bool(self.manifest.get("kernels")), changed)
+
+
+@overload
+def load_model(
+    path: str | Path,
+    device: str = "auto",
+    *,
+    allow_code: bool = False,
+    untrusted: Literal[False] = False,
+    engine: HostEngine | None = None,
+) -> Model: ...
+
+
+@overload
+def load_model(
+    path: str | Path,
+    device: str = "auto",
+    *,
+    allow_code: bool = False,
+    untrusted: Literal[True],
+    limits: Mapping[str, Any] | None = None,
+) -> UntrustedModel: ...
+
+
+@overload
+def load_model(
+    path: str | Path,
+    device: str = "auto",
+    *,
+    allow_code: bool = False,
+    untrusted: bool,
+    limits: Mapping[str, Any] | None = None,
+    engine: HostEngine | None = None,
+) -> Model | UntrustedModel: ...
+
+
+def load_model(
+    path: str | Path,
+    device: str = "auto",
+    *,
+    allow_code: bool = False,
+    untrusted: bool = False,
+    limits: Mapping[str, Any] | None = None,
+    engine: HostEngine | None = None,
+) -> Model | UntrustedModel:
+    """Load a model and check each of its files.
+
+    Parameters
+    ----------
+    path : str or Path
+        A model directory, or a run directory that contains one.
+    device : {"auto", "cpu", "gpu"}
+        Where features are computed. ``"auto"``: a GPU if there is a usable one. Untrusted models run on the CPU.
+    allow_code : bool
+        Allow compiling and running the custom kernels in the model. Without kernels it has no effect.
+    untrusted : bool
+        Load and use the model in a child process with limits on memory and time. Use it for models from people you do
+        not trust: a model that crashes, hangs or takes too much memory then raises an ArtifactError. Results are the
+        same.
+    limits : mapping, optional
+        Limits of an untrusted model. ``memory``: in bytes or as text (``"4GiB"``); default: half of the available
+        memory. ``time`` per request: in seconds or as text (``"5min"``); default: 120 s plus 2 ms per row. A request
+        has at most 1,048,576 rows.
+    engine : {"numpy", "numba"}, optional
+        Interpreter of the feature program of a trusted model on the CPU. None: NumPy, as in training. ``"numba"``: a
+        compiled interpreter for services that predict often; it compiles during the first prediction. The two agree
+        within the tolerances listed by ``gpupipe kernels``. The digits of a prediction depend on this choice only, not
+        on earlier predictions, nor on the number of rows except for networks, custom estimators and plug-ins.
+
+    Returns
+    -------
+    Model or UntrustedModel
+        An UntrustedModel if `untrusted`, else a Model.
+
+    Raises
+    ------
+    ArtifactError
+        If a file is missing, corrupt or altered (the message names it), the format version is not supported, or the
+        model contains code and `allow_code` is false. With `untrusted`, also if the model crashes or exceeds a limit.
+    DeviceError
+        If a GPU is requested and none is usable.
+    ConfigError
+        If `path` is not a path, `limits` are given for a trusted model, or `engine` or a GPU for an untrusted one.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> import pandas as pd
+    >>> from gpupipe import Pipeline, load_model
+    >>> frame = pd.DataFrame({"age": range(100), "price": [0.5 * age + 2 for age in range(100)]})
+    >>> folder = tempfile.TemporaryDirectory()
+    >>> run = Pipeline(frame, target="price", models=["ridge"]).run(f"{folder.name}/run", quiet=True)
+    >>> model = load_model(run.path)
+    >>> model.predict({"age": 40}).round(0)
+    array([22.])
+    >>> model.goal.task
+    'regression'
+    >>> folder.cleanup()
+    """
+    if not isinstance(path, str | os.PathLike):
+        raise ConfigError(
+            f"expected the path of a run directory or a model directory; got {type(path).__name__}",
+            fix="use gpupipe.load_model(run.path), or run.model, which is already loaded",
+        )
+    if untrusted:
+        from gpupipe.inference.untrusted.model import load_untrusted
+
+        if engine is not None:
+            what = "engine applies to trusted models only"
+            raise ConfigError(what, where="engine", fix="remove engine, or remove untrusted=True")
+        return load_untrusted(path, device, allow_code=allow_code, limits=limits)
+    if limits is not None:
+        what = "limits apply to untrusted models only"
+        raise ConfigError(what, where="limits", fix="add untrusted=True, or remove limits")
+    if engine not in (None, "numpy", "numba"):
+        raise ConfigError(f"expected 'numpy' or 'numba'; got {engine!r}", where="engine")
+    reader = ArtifactReader(model_folder(path))
+    # Choosing a backend sets how threads wait, which must precede the import of any compute library.
+    return replace(open_model(reader, choose(device), allow_code), device=device, engine=engine)
+
+
+def open_model(reader: ArtifactReader, backend: Backend, allow_code: bool) -> Model:
+    """Return the model of a checked directory on the given backend; see `load_model`."""
+    folder, manifest, parts = reader.folder, reader.manifest, read_parts(reader, allow_code)
+    reading = manifest["reading"]
+    with refuse_failures("manifest.json is invalid: reading", str(folder), "export it again"):
+        events = ServedEvents.from_json(reading["events"], parts.features.derivation)
+        check_reading(reading, parts.features, events)
+    return Model(**vars(parts), backend=backend, manifest=manifest, folder=folder, events=events)

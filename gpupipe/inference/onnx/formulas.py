@@ -1,0 +1,218 @@
+"""Formulas of feature instructions as ONNX nodes: logarithms, powers, angles and calendar parts.
+
+They are computed in float64, except for the arctangent: ONNX Runtime has it in float32 only.
+"""
+
+from __future__ import annotations
+
+import math
+from functools import reduce
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from gpupipe_kernels.formulas.calendar import MICROSECONDS_A_DAY
+from gpupipe_kernels.program.opcodes import CalendarPart
+
+if TYPE_CHECKING:
+    from gpupipe.inference.onnx.graph import OnnxGraph
+
+HOUR = 3_600_000_000  # microseconds
+# Of a part that repeats: its unit in microseconds, the number of units in a cycle, and the unit at the start of 1970,
+# which was a Thursday.
+CYCLES = {
+    CalendarPart.SECOND: (1_000_000, 60, 0), CalendarPart.MINUTE: (60_000_000, 60, 0),
+    CalendarPart.HOUR: (HOUR, 24, 0), CalendarPart.HOUR_OF_WEEK: (HOUR, 168, 72),
+    CalendarPart.WEEKDAY: (MICROSECONDS_A_DAY, 7, 3),
+}  # fmt: skip
+
+
+def finite(graph: OnnxGraph, x: str) -> str:
+    """Return `x`, float32, with NaN instead of infinities."""
+    return graph.where(graph.add("IsInf", x), graph.constant(math.nan, np.float32), x)
+
+
+def null_unless(graph: OnnxGraph, found: str, *conditions: str) -> str:
+    """Return `found`, float32, with NaN where a condition does not hold."""
+    all_hold = reduce(lambda a, b: graph.add("And", a, b), conditions)
+    return graph.where(all_hold, found, graph.constant(math.nan, np.float32))
+
+
+def is_at_most(graph: OnnxGraph, x: str, most: float) -> str:
+    """Return whether the size of `x`, float32, is at most a limit; not if it is NaN."""
+    return graph.add("LessOrEqual", graph.add("Abs", x), graph.constant(most, np.float32))
+
+
+def log1p(graph: OnnxGraph, x: str) -> str:
+    """Return log(1 + x) of float64 values, without loss near 0 (W. Kahan's correction)."""
+    one = graph.constant(1.0, np.float64)
+    u = graph.add("Add", x, one)
+    exact = graph.add("Div", graph.add("Mul", graph.add("Log", u), x), graph.add("Sub", u, one))
+    return graph.where(graph.add("Equal", u, one), x, exact)
+
+
+def expm1(graph: OnnxGraph, x: str) -> str:
+    """Return exp(x) - 1 of float64 values, without loss near 0; infinite or NaN if it overflows."""
+    one = graph.constant(1.0, np.float64)
+    u = graph.add("Exp", x)
+    less = graph.add("Sub", u, one)
+    exact = graph.add("Div", graph.add("Mul", less, x), graph.add("Log", u))
+    found = graph.where(graph.add("Equal", u, one), x, exact)
+    return graph.where(graph.add("Equal", less, graph.constant(-1.0, np.float64)), less, found)
+
+
+def yeo_johnson(graph: OnnxGraph, x: str, exponents: list[float]) -> str:
+    """Return the Yeo-Johnson transformation of the columns of `x`, float64, each with its exponent."""
+    zero = graph.constant(0.0, np.float64)
+    is_up = graph.add("GreaterOrEqual", x, zero)
+    logarithm = log1p(graph, graph.add("Abs", x))
+    up = np.array(exponents, np.float64)
+    power = graph.where(is_up, graph.constant(up), graph.constant(2.0 - up))
+    is_zero = graph.add("Equal", power, zero)
+    divisor = graph.where(is_zero, graph.constant(1.0, np.float64), power)
+    powered = graph.add("Div", expm1(graph, graph.add("Mul", power, logarithm)), divisor)
+    size = graph.where(is_zero, logarithm, powered)
+    found = graph.where(is_up, size, graph.add("Neg", size))
+    return graph.where(graph.add("IsNaN", x), x, found)
+
+
+def arctangent(graph: OnnxGraph, y: str, x: str) -> str:
+    """Return the angle of the points (x, y), float64, in radians from -pi/2 to 3/2 pi; 0 for the origin.
+
+    The float32 angle is corrected by the remaining angle, whose tangent is as good as the angle itself.
+    """
+    zero = graph.constant(0.0, np.float64)
+    run = graph.where(graph.add("Equal", x, zero), zero, x)  # without the sign of -0.0
+    is_origin = graph.add("And", graph.add("Equal", y, zero), graph.add("Equal", run, zero))
+    slope = graph.where(is_origin, zero, graph.add("Div", y, run))
+    near = graph.cast(graph.add("Atan", graph.cast(slope, np.float32)), np.float64)
+    half_turn = graph.where(graph.add("Less", run, zero), graph.constant(math.pi, np.float64), zero)
+    near = graph.add("Add", near, half_turn)
+    sine, cosine = graph.add("Sin", near), graph.add("Cos", near)
+    past = graph.add("Sub", graph.add("Mul", y, cosine), graph.add("Mul", run, sine))
+    along = graph.add("Add", graph.add("Mul", run, cosine), graph.add("Mul", y, sine))
+    rest = graph.add("Div", past, graph.where(is_origin, graph.constant(1.0, np.float64), along))
+    return graph.add("Add", near, rest)
+
+
+def central_angle(graph: OnnxGraph, lat1: str, lon1: str, lat2: str, lon2: str) -> str:
+    """Return the angle between points on a sphere, in radians; see `gpupipe_kernels.reference.central_angle`."""
+    half, one = graph.constant(0.5, np.float64), graph.constant(1.0, np.float64)
+
+    def squared_sine(a: str, b: str) -> str:
+        sine = graph.add("Sin", graph.add("Mul", graph.add("Sub", b, a), half))
+        return graph.add("Mul", sine, sine)
+
+    phi1, phi2 = radians(graph, lat1), radians(graph, lat2)
+    cosines = graph.add("Mul", graph.add("Cos", phi1), graph.add("Cos", phi2))
+    across = graph.add("Mul", cosines, squared_sine(radians(graph, lon1), radians(graph, lon2)))
+    chord = graph.add("Add", squared_sine(phi1, phi2), across)
+    chord = graph.where(graph.add("Greater", chord, one), one, chord)
+    angle = arctangent(graph, graph.add("Sqrt", chord), graph.add("Sqrt", graph.add("Sub", one, chord)))
+    return graph.add("Mul", angle, graph.constant(2.0, np.float64))
+
+
+def bearing(graph: OnnxGraph, lat1: str, lon1: str, lat2: str, lon2: str) -> str:
+    """Return the initial course from the first to the second point, in degrees; see `gpupipe_kernels.reference`."""
+    phi1, phi2 = radians(graph, lat1), radians(graph, lat2)
+    turn = radians(graph, graph.add("Sub", lon2, lon1))
+    sin1, cos1, sin2, cos2 = (graph.add(op, phi) for phi in (phi1, phi2) for op in ("Sin", "Cos"))
+    east = graph.add("Mul", graph.add("Sin", turn), cos2)
+    along = graph.add("Mul", graph.add("Mul", sin1, cos2), graph.add("Cos", turn))
+    north = graph.add("Sub", graph.add("Mul", cos1, sin2), along)
+    degrees = graph.add("Mul", arctangent(graph, east, north), graph.constant(180.0 / math.pi, np.float64))
+    is_west = graph.add("Less", degrees, graph.constant(0.0, np.float64))
+    return graph.where(is_west, graph.add("Add", degrees, graph.constant(360.0, np.float64)), degrees)
+
+
+def radians(graph: OnnxGraph, degrees: str) -> str:
+    """Return degrees, float64, in radians."""
+    return graph.add("Mul", degrees, graph.constant(math.pi / 180.0, np.float64))
+
+
+class IntegerNodes:
+    """Integer arithmetic on int64 values, in the words of `gpupipe_kernels.formulas.calendar`."""
+
+    def __init__(self, graph: OnnxGraph) -> None:
+        self.graph = graph
+
+    def plus(self, x: str, y: str | int) -> str:
+        """Return x + y."""
+        return self.graph.add("Add", x, self._value(y))
+
+    def minus(self, x: str, y: str) -> str:
+        """Return x - y."""
+        return self.graph.add("Sub", x, y)
+
+    def times(self, x: str, y: int) -> str:
+        """Return x * y."""
+        return self.graph.add("Mul", x, self._value(y))
+
+    def quotient(self, x: str, y: int) -> str:
+        """Return x divided by y, rounded down; runtimes differ in how they round negative quotients."""
+        return self.positive_quotient(self.minus(x, self.remainder(x, y)), y)  # exact, whatever its sign
+
+    def positive_quotient(self, x: str, y: int) -> str:
+        """Return x, which is not negative, divided by y, rounded down."""
+        return self.graph.add("Div", x, self._value(y))
+
+    def remainder(self, x: str, y: int) -> str:
+        """Return x modulo y, from 0 to y - 1."""
+        return self.graph.add("Mod", x, self._value(y))
+
+    def is_equal(self, x: str, y: int) -> str:
+        """Return 1 where x is y, else 0."""
+        return self.graph.cast(self.graph.add("Equal", x, self._value(y)), np.int64)
+
+    def _value(self, y: str | int) -> str:
+        return y if isinstance(y, str) else self.graph.constant(y, np.int64)
+
+
+def calendar_part(graph: OnnxGraph, time: str, part: CalendarPart) -> str:
+    """Return a calendar part of int64 microseconds since 1970, as int64."""
+    n = IntegerNodes(graph)
+    if part in CYCLES:
+        unit, n_units, shift = CYCLES[part]
+        shifted = n.plus(time, shift * unit) if shift else time
+        return n.positive_quotient(n.remainder(shifted, n_units * unit), unit)
+    if part == CalendarPart.IS_WEEKEND:
+        return n.positive_quotient(calendar_part(graph, time, CalendarPart.WEEKDAY), 5)
+    days = n.quotient(time, MICROSECONDS_A_DAY)
+    year, month, day, march_day = _civil(n, days)
+    if part == CalendarPart.YEAR:
+        return year
+    if part == CalendarPart.QUARTER:
+        return n.positive_quotient(n.plus(month, 2), 3)
+    if part == CalendarPart.MONTH:
+        return month
+    if part == CalendarPart.DAY:
+        return day
+    if part == CalendarPart.IS_MONTH_START:
+        return n.is_equal(day, 1)
+    if part == CalendarPart.IS_MONTH_END:
+        return n.is_equal(_civil(n, n.plus(days, 1))[2], 1)
+    january_first = n.plus(march_day, -305)  # January 1 is day 306 of the year that starts in March
+    later = n.plus(n.plus(march_day, 60), _is_leap(n, year))
+    is_early = graph.add("Less", month, graph.constant(3, np.int64))
+    return graph.where(is_early, january_first, later)
+
+
+def _civil(n: IntegerNodes, days: str) -> tuple[str, str, str, str]:
+    """Return year, month, day and day of the year that starts in March; see `gpupipe_kernels.formulas.calendar`."""
+    per = n.positive_quotient
+    shifted = n.plus(days, 719_468)  # days since 0000-03-01
+    era, day_of_era = n.quotient(shifted, 146_097), n.remainder(shifted, 146_097)
+    whole = n.plus(n.minus(day_of_era, per(day_of_era, 1_460)), per(day_of_era, 36_524))
+    year_of_era = per(n.minus(whole, per(day_of_era, 146_096)), 365)
+    before = n.minus(n.plus(n.times(year_of_era, 365), per(year_of_era, 4)), per(year_of_era, 100))
+    march_day = n.minus(day_of_era, before)
+    shifted_month = per(n.plus(n.times(march_day, 5), 2), 153)  # March is 0
+    day = n.plus(n.minus(march_day, per(n.plus(n.times(shifted_month, 153), 2), 5)), 1)
+    late = per(shifted_month, 10)  # 1 in January and February
+    month = n.minus(n.plus(shifted_month, 3), n.times(late, 12))
+    return n.plus(n.plus(year_of_era, n.times(era, 400)), late), month, day, march_day
+
+
+def _is_leap(n: IntegerNodes, year: str) -> str:
+    by_4, by_100, by_400 = (n.is_equal(n.remainder(year, cycle), 0) for cycle in (4, 100, 400))
+    return n.plus(n.minus(by_4, by_100), by_400)

@@ -1,0 +1,1 @@
+"""Predictions of tables: sources, rows, batches and their results."""

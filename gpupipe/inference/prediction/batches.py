@@ -1,0 +1,64 @@
+"""Computation of rows by a loaded model, in batches of limited memory."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from gpupipe.backends.out_of_memory import map_row_ranges
+from gpupipe.inference.explanation.explanation import Explanation, join_explanations
+from gpupipe.inference.prediction.prediction_arrays import no_predictions
+from gpupipe.inference.prediction.prediction_report import PredictionReport, merge_reports, report_rows
+from gpupipe.inference.prediction.rows import BATCH_ROWS, EXPLAINED_ROWS, INTERACTION_ROWS, RowsToPredict
+from gpupipe.models import Prediction, predict_loaded
+from gpupipe.models.fitted.device import matrix_on_host
+from gpupipe.models.fitted.prediction import join_predictions
+from gpupipe.table.blocks import Table
+
+if TYPE_CHECKING:
+    from gpupipe.inference.model import Model
+
+
+def encode_rows(model: Model, rows: RowsToPredict) -> tuple[Table, PredictionReport]:
+    """Return the rows encoded for the features of `model`, and the report on their values."""
+    table = model.features.encode(rows.arrow, model.backend, rows.events, rows.as_of)
+    return table, report_rows(table, rows.arrow, model.features.training, model.backend, model.inputs)
+
+
+def predict_rows(model: Model, rows: RowsToPredict) -> tuple[Prediction, PredictionReport]:
+    """Return the calibrated prediction of rows, computed in batches, and the report on their values."""
+    if model.features.derivation is not None:  # a history must stay in one batch
+        return _predict_batch(model, rows)
+    n_rows = rows.arrow.num_rows
+    parts = map_row_ranges(
+        lambda a, b: _predict_batch(model, rows.between(a, b)), n_rows, model.backend, "predict", BATCH_ROWS
+    )
+    return join_predictions([prediction for prediction, _ in parts]), merge_reports([report for _, report in parts])
+
+
+def _predict_batch(model: Model, rows: RowsToPredict) -> tuple[Prediction, PredictionReport]:
+    table, report = encode_rows(model, rows)  # checks the columns even if there are no rows
+    if rows.arrow.num_rows == 0:
+        return no_predictions(model.goal), report
+    X = model.features.transform(table, model.backend, model.engine)
+    X = matrix_on_host(X, model.backend)  # the estimator runs on the host
+    parts = map_row_ranges(
+        lambda a, b: predict_loaded(model.estimator, X[a:b], str(model.folder)), X.shape[0], model.backend, "predict"
+    )
+    return model.decision.apply(join_predictions(parts)), report
+
+
+def explain_rows(model: Model, rows: RowsToPredict, interactions: bool) -> Explanation:
+    """Return the explanation of rows, computed in batches on the host."""
+
+    def explain(start: int, stop: int) -> Explanation:
+        table = model.features.encode(rows.between(start, stop).arrow, model.backend, rows.events, rows.as_of)
+        X = matrix_on_host(model.features.transform(table, model.backend, model.engine), model.backend)
+        return model.explainer.explain(np.asarray(X), interactions=interactions)
+
+    n_rows = rows.arrow.num_rows
+    if model.features.derivation is not None or n_rows == 0:  # a history must stay in one batch
+        return explain(0, n_rows)
+    at_once = INTERACTION_ROWS if interactions else EXPLAINED_ROWS
+    return join_explanations(map_row_ranges(explain, n_rows, model.backend, "explain", at_once))

@@ -1,0 +1,112 @@
+"""Derived columns of single rows: features of texts, and values of a history."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+from gpupipe.errors import ConfigError
+from gpupipe.table.schema import FIRST_LEVEL, NULL, Column
+
+if TYPE_CHECKING:
+    from gpupipe.backends.base import Backend
+    from gpupipe.features.history.derivation import Derivation
+    from gpupipe.features.ops.text_op import TextOp
+    from gpupipe.inference.model import Model
+    from gpupipe.typing import HostArray
+    from gpupipe_kernels.engines import HostEngine
+
+UNSEEN_LEVEL = "\0unseen"  # equal to no level: Arrow strings from files do not start with NUL
+
+
+@dataclass(frozen=True)
+class TextDeriver:
+    """The columns that a text op computes from one input column.
+
+    `name` is the input column. `backend` is the host, with the engine of the scorer. If `strip`, texts are stripped.
+    """
+
+    op: TextOp
+    name: str
+    backend: Backend
+    strip: bool
+
+    @property
+    def source(self) -> Column:
+        """The input column."""
+        return Column(self.name, "text", "string", has_normal_form=self.strip)
+
+    @cached_property
+    def columns(self) -> tuple[str, ...]:
+        """Names of the derived columns."""
+        return tuple(f"{self.op.prefix}{self.name}_{name}" for name in self.op.column_names())
+
+    def values(self, texts: Sequence[str | None]) -> HostArray:
+        """Return the values of the derived columns, float32, shape (len(columns), len(texts))."""
+        import pyarrow as pa
+
+        given = pa.array(["" if text is None else text for text in texts], pa.string())
+        values = self.backend.to_host(self.op.values(given, self.name, self.backend))
+        for i, text in enumerate(texts):
+            if text is None:
+                values[:, i] = self.op.NULL
+        return values
+
+
+def text_derivers(derivation: Derivation | None, engine: HostEngine, strip: bool) -> tuple[TextDeriver, ...]:
+    """Return what computes the text features of a model.
+
+    Raise ConfigError if there are any, and pyarrow is not installed.
+    """
+    from gpupipe.backends import DeviceOptions, choose
+    from gpupipe.features.ops.text_op import TextOp
+
+    ops = [op for op in derivation.ops if isinstance(op, TextOp)] if derivation is not None else []
+    if not ops:
+        return ()
+    try:
+        import pyarrow  # noqa: F401
+    except ImportError:
+        what = "the model computes features of texts, which needs pyarrow"
+        raise ConfigError(what, fix="pip install pyarrow") from None
+    host = choose("cpu", DeviceOptions(engine=engine))
+    names = [(op, [op.columns] if isinstance(op.columns, str) else op.columns) for op in ops]
+    return tuple(TextDeriver(op, name, host, strip) for op, columns in names for name in columns)
+
+
+def derive_history(
+    model: Model, inputs: Sequence[str], rows: Sequence[Mapping[str, Any]], tables: Any, as_of: Any
+) -> list[dict[str, Any]]:
+    """Return rows with the `inputs` of a scorer that a model derives from a history.
+
+    `rows`, `tables` and `as_of` are as `gpupipe.Model.predict` takes them. Raise GpupipeError as
+    `gpupipe.Model.predict`.
+    """
+    from gpupipe.inference.prediction.rows import rows_to_predict
+
+    given = rows_to_predict(model, list(rows), tables, as_of)
+    table = model.features.encode(given.arrow, model.backend, given.events, given.as_of)
+    found = [dict(row) for row in rows]
+    for name in inputs:
+        if name in table.schema and table.schema[name].derived:
+            column = table.schema[name]
+            values = _raw_values(column, model.backend.to_host(table.column(name)).tolist())
+        elif name in given.arrow.column_names and not all(name in row for row in rows):  # the cut-off
+            values = given.arrow.column(name).to_pylist()
+        else:
+            continue
+        for row, value in zip(found, values, strict=True):
+            row[name] = value
+    return found
+
+
+def _raw_values(column: Column, cells: list[Any]) -> list[Any]:
+    """Return raw values that are encoded to the given cells."""
+    if not column.n_codes:
+        return [None if value != value else value for value in cells]
+    levels = column.levels or ()
+    return [
+        levels[code - FIRST_LEVEL] if code >= FIRST_LEVEL else None if code == NULL else UNSEEN_LEVEL for code in cells
+    ]

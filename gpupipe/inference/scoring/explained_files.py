@@ -1,0 +1,250 @@
+"""Explanation of files, into a CSV or Parquet file."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import replace
+from pathlib import Path
+from typing import IO, Any
+
+import pyarrow as pa
+
+from gpupipe.errors import ConfigError, DataError, SchemaError
+from gpupipe.files.file import replace_file
+from gpupipe.inference.explanation.outputs import margin_names, require_explainable
+from gpupipe.inference.explanation.tables import contribution_table
+from gpupipe.inference.interface import LoadedModel
+from gpupipe.inference.model import load_model
+from gpupipe.inference.prediction.id_columns import IdColumns, choose_columns, output_names, require_free_names
+from gpupipe.inference.prediction.rows import entities_to_predict
+from gpupipe.inference.scoring.bad_rows import errors_in
+from gpupipe.inference.scoring.local import adjust_tables
+from gpupipe.inference.scoring.outputs import escape_formulas, require_output_file, scoring_inputs
+from gpupipe.inference.scoring.summary import ScoreSummary
+from gpupipe.io.chunks.chunk_stream import ChunkStream, slices
+from gpupipe.io.column_settings import ColumnSettings
+from gpupipe.io.event_settings import AS_OF
+from gpupipe.io.files import SourceFile, mask
+from gpupipe.io.input_files import input_files
+from gpupipe.io.isolation import try_files
+from gpupipe.io.output_conflicts import require_no_conflict
+from gpupipe.io.raw_columns import stored_names
+from gpupipe.io.settings import TableSource
+from gpupipe.io.source_reader import read_arrow
+from gpupipe.pipeline.rules import enforce_served
+from gpupipe.table.encode_chunks import rows_counted_after
+from gpupipe.units import MIB
+
+SLICE_ROWS, SLICE_BYTES = 65_536, 64 * MIB  # of rows that are explained and written at once
+TYPED = ("parquet", "orc", "arrow")  # formats whose columns have one type in all rows
+
+Notes = Callable[[str], None]
+
+
+def explain_file(
+    model: str | Path,
+    data: str | None,
+    output: Path,
+    device: str = "auto",
+    tables: Mapping[str, str] | None = None,
+    as_of: str | None = None,
+    allow_code: bool = False,
+    log: Notes = lambda text: None,
+    *,
+    ids: Sequence[str] | None = None,
+    keep: Sequence[str] = (),
+    adjust: Callable[[TableSource], TableSource] = lambda source: source,
+    safe_csv: bool = False,
+    untrusted: bool = False,
+    limits: Mapping[str, Any] | None = None,
+    interactions: bool = False,
+) -> ScoreSummary:
+    """Write predictions and contributions of the rows of `data` to `output`, and return a summary.
+
+    Files are read, explained and written in chunks, so that they may be larger than memory; rows whose features are
+    computed from the history of other rows are in memory at once, and so are columns with rules.
+
+    With `interactions`, the interactions of all pairs of columns are written as well; the other arguments are as in
+    `gpupipe.inference.scoring.local.score`.
+
+    Raises
+    ------
+    ConfigError
+        If `output` cannot be written or would overwrite an input; if a column to copy is missing or has the name of an
+        output column; or if interactions are requested of a model that does not consist of trees.
+    DataError
+        If the model predicts clusters or an embedding.
+    SchemaError
+        If a column is missing, or a row is bad.
+    GpupipeError
+        As `load_model` and `gpupipe.Model.explain`.
+    """
+    started = time.perf_counter()
+    notes: dict[str, None] = {}
+
+    def note(text: str) -> None:
+        if text not in notes:  # once, not for every chunk
+            notes[text] = None
+            log(text)
+
+    require_no_conflict(output, scoring_inputs(model, data, tables))
+    require_output_file(output)
+    loaded = load_model(model, device, allow_code=allow_code, untrusted=untrusted, limits=limits)
+    require_explainable(loaded.goal)
+    tables = adjust_tables(loaded, tables, adjust)
+    loaded = replace(loaded, warns=False)  # the report is printed instead
+    if data is None:
+        label, columns, chunks = "the rows built from events", *_entities(loaded, tables, as_of, ids, keep)
+    else:
+        source = adjust(loaded.source_of(data))
+        label, files = mask(source.label), input_files(source)
+        try_files(source, files)
+        found = stored_names(source, files)
+        columns = choose_columns(ids, keep, loaded.manifest["reading"].get("id", ()), found)
+        # Texts of CSV files: the values of a chunk must not decide how a copied column is written.
+        texts = {name: ColumnSettings(kind="text") for name in columns.names if name not in loaded.inputs}
+        source = source.model_copy(update={"declared": texts | source.declared})
+        _enforce_rules(loaded, source, files, found, label, note)
+        names = [name for name in dict.fromkeys([*loaded.inputs, *columns.names]) if name in found]
+        chunks = _chunks(loaded, source, files, names, note)
+    require_free_names(columns, output_names(loaded.goal, loaded.decision))
+    explained, n_rows, report = replace(loaded, rules=()), 0, None
+    with _TableWriter(output, safe_csv) as writer:
+        for chunk in _slices(chunks, explained, interactions):
+            with errors_in(label), rows_counted_after(n_rows):
+                writer.write(_explained(explained, chunk, columns, tables, as_of, interactions))
+            own = explained.last_prediction_report
+            report = own if report is None or own is None else report.merge(own)
+            n_rows += chunk.num_rows
+            for text in explained.backend.take_notes():
+                note(text)
+    return ScoreSummary(
+        output=output, n_rows=n_rows, seconds=time.perf_counter() - started, ids=columns.ids, kept=columns.kept,
+        notes=tuple(notes), report=report,
+    )  # fmt: skip
+
+
+def _entities(
+    model: LoadedModel, tables: Mapping[str, str] | None, as_of: str | None, ids: Any, keep: Any
+) -> tuple[IdColumns, Iterator[pa.Table]]:
+    """Return the columns to copy and the rows of a model whose rows are built from events: one for each key."""
+    if ids or keep:
+        fix = "remove them: without INPUT, the output starts with the entity keys"
+        raise ConfigError("--id and --keep need an INPUT", fix=fix)
+    if as_of is None:
+        fix = "name an INPUT; or add --as-of DATE if the rows of the model are built from events"
+        raise ConfigError("expected an INPUT or --as-of", fix=fix)
+    rows = entities_to_predict(model, tables or {}, as_of).arrow
+    return IdColumns(ids=tuple(rows.column_names)), iter([rows])
+
+
+def _enforce_rules(
+    model: LoadedModel, source: TableSource, files: Sequence[SourceFile], found: Sequence[str], label: str, note: Notes
+) -> None:
+    """Enforce the rules of the model on all rows before any is explained: a value may be unique within a chunk only."""
+    names = dict.fromkeys(each.column for each in model.rules if each.column in found)
+    if names:
+        rows = read_arrow(source, names, files=files, may_be_empty=True).table
+        for warning in enforce_served(rows, model.rules, model.backend.host, label):
+            note(warning)
+
+
+def _chunks(
+    model: LoadedModel, source: TableSource, files: Sequence[SourceFile], names: Sequence[str], note: Notes
+) -> Iterator[pa.Table]:
+    """Yield the rows of files: at once if features are computed from other rows, or if there are none."""
+    n_rows, stream = 0, ChunkStream(source, files, names)
+    if model.features.derivation is None and source.paths:
+        try:
+            for chunk in stream:
+                n_rows += chunk.num_rows
+                yield chunk if files[0].format in TYPED else _widened(chunk)
+        except DataError:
+            if n_rows:
+                raise
+    if not n_rows:
+        yield read_arrow(source, names, files=files, may_be_empty=True).table
+    for line in stream.notes.lines():
+        note(line)
+
+
+def _widened(rows: pa.Table) -> pa.Table:
+    """Return rows whose integers are floats, as in another chunk of the same file."""
+    fields = [field.with_type(pa.float64()) if pa.types.is_integer(field.type) else field for field in rows.schema]
+    return rows.cast(pa.schema(fields))
+
+
+def _slices(chunks: Iterator[pa.Table], model: LoadedModel, interactions: bool) -> Iterator[pa.Table]:
+    """Yield the rows that are explained at once, in slices whose contributions need limited memory."""
+    n_columns = len(model.inputs) + len(model.events.tables) + 1
+    n_values = n_columns ** (1 + interactions) * max(1, len(margin_names(model.goal)))
+    most_rows = max(1, min(SLICE_ROWS, SLICE_BYTES // (8 * n_values)))
+    for chunk in chunks:
+        if model.features.derivation is not None or not chunk.num_rows:
+            yield chunk
+        else:
+            yield from slices(chunk, most_rows)
+
+
+def _explained(
+    model: LoadedModel, rows: pa.Table, columns: IdColumns, tables: Any, as_of: Any, interactions: bool
+) -> pa.Table:
+    """Return the copied columns, predictions and contributions of some rows."""
+    copied = rows.select(list(columns.names))
+    copied = pa.table({name: _plain(column) for name, column in zip(copied.column_names, copied.columns, strict=True)})
+    rows = rows.drop_columns([AS_OF]) if AS_OF in rows.column_names and AS_OF not in model.inputs else rows
+    prediction = model.predict_table(rows, tables, as_of)
+    found = contribution_table(model.explain(rows, tables, as_of, interactions=interactions))
+    require_free_names(columns, [*prediction.column_names, *found.column_names])
+    names = [*copied.column_names, *prediction.column_names, *found.column_names]
+    return pa.table([*copied.columns, *prediction.columns, *found.columns], names=names)
+
+
+def _plain(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    return column.cast(column.type.value_type) if pa.types.is_dictionary(column.type) else column
+
+
+class _TableWriter:
+    """Writer of a CSV or Parquet file in parts; the file replaces an existing one once it is complete.
+
+    For `safe_csv`, see `gpupipe.inference.scoring.outputs.escape_formulas`.
+    """
+
+    def __init__(self, output: Path, safe_csv: bool) -> None:
+        self._output, self._is_csv, self._safe_csv = output, output.suffix == ".csv", safe_csv
+        self._stack = ExitStack()
+        self._file: IO[bytes]
+        self._writer: Any = None
+
+    def __enter__(self) -> _TableWriter:
+        self._file = self._stack.enter_context(replace_file(self._output))  # Arrow itself opens UTF-8 paths only
+        return self
+
+    def __exit__(self, *error: Any) -> bool | None:
+        return self._stack.__exit__(*error)
+
+    def write(self, table: pa.Table) -> None:
+        """Append rows; the first ones decide the columns and their types.
+
+        Raise SchemaError if a column has values that its type in the first rows cannot represent.
+        """
+        import pyarrow.csv as pa_csv
+        import pyarrow.parquet as pq
+
+        if self._is_csv and self._safe_csv:
+            table = escape_formulas(table)
+        if self._writer is None:
+            kind = pa_csv.CSVWriter if self._is_csv else pq.ParquetWriter
+            self._writer, self._schema = self._stack.enter_context(kind(self._file, table.schema)), table.schema
+        try:
+            table = table.cast(self._schema)
+        except pa.ArrowException as error:
+            changed = zip(table.schema, self._schema, strict=True)
+            name, now, first = next((own.name, own.type, was.type) for own, was in changed if own.type != was.type)
+            raise SchemaError(
+                f"cannot copy the column {name!r}: its values are {first} in the first rows, and {now} in later ones",
+                fix="do not keep the column, or convert the file to Parquet",
+            ) from error
+        self._writer.write_table(table)
