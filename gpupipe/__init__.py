@@ -33,7 +33,7 @@ _HOMES = {
     "ConfigError": "gpupipe.errors",
     "DataError": "gpupipe.errors",
     "DeviceError": "gpupipe.errors",
-    "DriftReport": "gpupipe.drift.report",
+    "DriftReport": "gpupipe.inference.drift.report",
     "EncodingError": "gpupipe.errors",
     "Explanation": "gpupipe.inference.explanation.explanation",
     "FeatureProgram": "gpupipe.pipeline.transformer",
@@ -73,7 +73,6 @@ _HOMES = {
 if TYPE_CHECKING:  # the same names again: type checkers do not run `__getattr__`
     from gpupipe.config import Config as Config
     from gpupipe.config import load_config as load_config
-    from gpupipe.drift.report import DriftReport as DriftReport
     from gpupipe.errors import ArtifactError as ArtifactError
     from gpupipe.errors import ClusterError as ClusterError
     from gpupipe.errors import ConfigError as ConfigError
@@ -89,6 +88,7 @@ if TYPE_CHECKING:  # the same names again: type checkers do not run `__getattr__
     from gpupipe.errors import RowSizeError as RowSizeError
     from gpupipe.errors import SchemaError as SchemaError
     from gpupipe.errors import StoppedError as StoppedError
+    from gpupipe.inference.drift.report import DriftReport as DriftReport
     from gpupipe.inference.explanation.explanation import Explanation as Explanation
     from gpupipe.inference.model import Model as Model
     from gpupipe.inference.model import load_model as load_model

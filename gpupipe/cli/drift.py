@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from gpupipe.backends import Device
-    from gpupipe.drift.severity import Severity
+    from gpupipe.inference.drift.severity import Severity
 
 
 @click.command
@@ -99,8 +99,8 @@ def command(
         import json
 
         from gpupipe.files.jsonfile import plain
+        from gpupipe.inference.drift.periods import parse_by
         from gpupipe.io.settings import TableSource
-        from gpupipe.pipeline.drift.periods import parse_by
 
         adjust = partial(parse_source_options, source_options)
         adjust(TableSource(path=data))  # report invalid options before the model is loaded
@@ -124,8 +124,8 @@ def command(
             found = loaded.drift(adjust(loaded.source_of(data)), by, sources, as_of)
         else:
             from gpupipe.config.cluster import settings_of
+            from gpupipe.inference.drift.cluster import detect_on_cluster
             from gpupipe.inference.scoring.cluster import absolute_path
-            from gpupipe.pipeline.drift.cluster import detect_on_cluster
 
             source = adjust(loaded.source_of(absolute_path(data)))
             found = detect_on_cluster(loaded, source, settings_of(cluster), by, device, _log(quiet))

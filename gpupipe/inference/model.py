@@ -31,7 +31,7 @@ from gpupipe.models import FittedModel, Prediction
 from gpupipe.typing import Array
 
 if TYPE_CHECKING:
-    from gpupipe.drift.report import DriftReport
+    from gpupipe.inference.drift.report import DriftReport
     from gpupipe.inference.explanation.compute import ModelExplainer
     from gpupipe.inference.onnx.export import OnnxExport
     from gpupipe.inference.scorer.scorer import Scorer
@@ -161,7 +161,7 @@ class Model(LoadedModel):
         ('high', 'median about 29 → about 48.6, 32.0% above the training range')
         >>> folder.cleanup()
         """
-        from gpupipe.pipeline.drift.detection import detect_drift, load_reference
+        from gpupipe.inference.drift.detection import detect_drift, load_reference
 
         return detect_drift(self, load_reference(self), self._prediction_of, data, by, tables, as_of)
 

@@ -10,7 +10,7 @@ import re
 from collections.abc import Collection, Sequence
 from typing import Any, get_args
 
-from gpupipe.drift.severity import SEVERITIES
+from gpupipe.inference.drift.severity import SEVERITIES
 from gpupipe.models.fitted.contributions.base import Scale
 from gpupipe.rules import ColumnRules
 from gpupipe.serve.explanations import ExplainedOutput, explained_outputs, is_explainable

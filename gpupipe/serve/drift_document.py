@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from gpupipe.drift.report import DriftReport
+from gpupipe.inference.drift.report import DriftReport
 from gpupipe.serve.served_model import ServedModel
 from gpupipe.serve.settings import ServeSettings
 

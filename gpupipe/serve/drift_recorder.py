@@ -14,8 +14,8 @@ from typing import Any
 
 import numpy as np
 
-from gpupipe.drift.report import DriftReport
-from gpupipe.drift.row_cell_counter import PredictedRows
+from gpupipe.inference.drift.report import DriftReport
+from gpupipe.inference.drift.row_cell_counter import PredictedRows
 from gpupipe.serve.drift_window import DriftWindow
 from gpupipe.serve.served_reference import ServedReference
 from gpupipe.table.row_encoder import Row, RowCells

@@ -18,8 +18,8 @@ from itertools import accumulate, chain
 from time import time
 from typing import Any
 
-from gpupipe.drift.report import DriftReport
-from gpupipe.drift.severity import SEVERITIES
+from gpupipe.inference.drift.report import DriftReport
+from gpupipe.inference.drift.severity import SEVERITIES
 from gpupipe.serve.drift_window import DriftWindow, window_bytes
 from gpupipe.serve.problems import CODES
 

@@ -8,16 +8,16 @@ from itertools import accumulate
 
 from gpupipe.artifact import ArtifactReader
 from gpupipe.artifact.untrusted.failures import refuse_failures
-from gpupipe.drift.files import read_reference
-from gpupipe.drift.reference import DriftColumn
-from gpupipe.drift.report import DriftReport
-from gpupipe.drift.row_cell_counter import RowCellCounter
-from gpupipe.drift.verdict import comparison_steps, overall_verdict, worst_first
+from gpupipe.inference.drift.files import read_reference
+from gpupipe.inference.drift.reference import DriftColumn
+from gpupipe.inference.drift.report import DriftReport
+from gpupipe.inference.drift.row_cell_counter import RowCellCounter
+from gpupipe.inference.drift.verdict import comparison_steps, overall_verdict, worst_first
+from gpupipe.inference.drift.weights import EQUAL_WEIGHTS, importance_weights
 from gpupipe.inference.scorer.rare_values import encode_by_table
 from gpupipe.inference.scorer.scorer import Scorer
 from gpupipe.model_parts.part_checks import read_importances
 from gpupipe.names import enumerate_names
-from gpupipe.pipeline.drift.weights import EQUAL_WEIGHTS, importance_weights
 from gpupipe.serve.drift_window import MOST_CELLS
 from gpupipe.typing import Array
 
@@ -26,7 +26,7 @@ from gpupipe.typing import Array
 class ServedReference:
     """Cells of a model's training rows, and what counts the rows of a server in them.
 
-    `weights` are as in `gpupipe.drift.verdict.compare_columns`, and `has_importances` as in `DriftReport`.
+    `weights` are as in `gpupipe.inference.drift.verdict.compare_columns`, and `has_importances` as in `DriftReport`.
     """
 
     counter: RowCellCounter

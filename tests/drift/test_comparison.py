@@ -11,11 +11,11 @@ from hypothesis import strategies as st
 from scipy.spatial.distance import jensenshannon
 from scipy.stats import chi2, chi2_contingency, hypergeom, norm, wasserstein_distance
 
-from gpupipe.drift import comparison
-from gpupipe.drift.probabilities import chi_squared_tail
-from gpupipe.drift.reference import EDGE_SHARES, DriftColumn, level_cells, number_edges
-from gpupipe.drift.severity import LEAST_PSI, Severity, severity_of
-from gpupipe.drift.verdict import compare_columns
+from gpupipe.inference.drift import column_comparison as comparison
+from gpupipe.inference.drift.probabilities import chi_squared_tail
+from gpupipe.inference.drift.reference import EDGE_SHARES, DriftColumn, level_cells, number_edges
+from gpupipe.inference.drift.severity import LEAST_PSI, Severity, severity_of
+from gpupipe.inference.drift.verdict import compare_columns
 
 COUNTS = st.lists(st.integers(0, 400), min_size=2, max_size=30)
 

@@ -16,8 +16,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from matplotlib.font_manager import findfont, get_font
 
-from gpupipe.drift.monitor.distributions import draw_cells
-from gpupipe.drift.report import ColumnDrift, DriftReport, PeriodDrift
+from gpupipe.inference.drift.monitor.distributions import draw_cells
+from gpupipe.inference.drift.report import ColumnDrift, DriftReport, PeriodDrift
 from tests.drift.tables import synthetic_report
 from tests.report.html_page import HOSTILE, Page
 

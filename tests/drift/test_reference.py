@@ -14,8 +14,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gpupipe.artifact import ArtifactReader, ArtifactWriter
-from gpupipe.drift import files
-from gpupipe.drift.reference import (
+from gpupipe.inference.drift import files
+from gpupipe.inference.drift.reference import (
     EDGE_SHARES,
     FEWEST_NAMED,
     MOST_LEVELS,

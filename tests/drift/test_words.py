@@ -8,8 +8,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from gpupipe.drift.reference import EDGE_SHARES, DriftColumn, number_edges, time_edges
-from gpupipe.drift.words import bin_quantiles, describe_change
+from gpupipe.inference.drift.reference import EDGE_SHARES, DriftColumn, number_edges, time_edges
+from gpupipe.inference.drift.words import bin_quantiles, describe_change
 from gpupipe.typing import Array
 from gpupipe.units import DAY_US
 

@@ -20,13 +20,13 @@ from gpupipe.backends import DeviceOptions
 from gpupipe.backends.cpu.backend import CpuBackend
 from gpupipe.config import Config, parse_config
 from gpupipe.datasets.churn import customers
-from gpupipe.drift.cell_counter import CellCounter
 from gpupipe.errors import DeviceError
+from gpupipe.inference.drift.cell_counter import CellCounter
+from gpupipe.inference.drift.detection import input_columns, load_reference
 from gpupipe.inference.model import load_model
 from gpupipe.io.formats.registry import load_generator
 from gpupipe.pipeline import run as module
 from gpupipe.pipeline.checkpoints.run_checkpoints import RESUMED
-from gpupipe.pipeline.drift.detection import input_columns, load_reference
 from gpupipe.pipeline.result import Run
 from gpupipe.pipeline.run import run_pipeline
 from gpupipe.rules import ColumnRules

@@ -20,16 +20,16 @@ from hypothesis import strategies as st
 from gpupipe import Pipeline
 from gpupipe.artifact import ArtifactReader, ArtifactWriter
 from gpupipe.backends import choose
-from gpupipe.drift.report import DriftReport
 from gpupipe.errors import ArtifactError, ConfigError, DataError, LimitError, SchemaError
+from gpupipe.inference.drift import cluster
+from gpupipe.inference.drift.comparison import compare
+from gpupipe.inference.drift.detection import load_reference
+from gpupipe.inference.drift.periods import period_name, period_numbers
+from gpupipe.inference.drift.report import DriftReport
+from gpupipe.inference.drift.sample import EvenSample, stride_of
 from gpupipe.inference.model import Model, load_model
 from gpupipe.inference.prediction.batches import predict_rows
 from gpupipe.io.chunks import chunk_reader, chunk_stream
-from gpupipe.pipeline.drift import cluster
-from gpupipe.pipeline.drift.comparison import compare
-from gpupipe.pipeline.drift.detection import load_reference
-from gpupipe.pipeline.drift.periods import period_name, period_numbers
-from gpupipe.pipeline.drift.sample import EvenSample, stride_of
 from tests.inline_workers import InlineWorkers
 
 OWN_KEYS = {"format", "format_version", "created", "gpupipe", "libraries", "files", "manifest_sha256"}

@@ -17,12 +17,12 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from gpupipe import Model, Pipeline, Scorer, load_config, load_model, load_scorer
-from gpupipe.drift.cell_counter import CellCounter
-from gpupipe.drift.row_cell_counter import PredictedRows, RowCellCounter
 from gpupipe.errors import DataError
+from gpupipe.inference.drift.cell_counter import CellCounter
+from gpupipe.inference.drift.detection import input_columns, load_reference
+from gpupipe.inference.drift.row_cell_counter import PredictedRows, RowCellCounter
 from gpupipe.inference.scorer.rare_values import encode_by_table
 from gpupipe.io.source_reader import plain_arrow
-from gpupipe.pipeline.drift.detection import input_columns, load_reference
 from gpupipe.pipeline.run import run_pipeline
 from gpupipe.table.frames import rows_to_arrow
 from gpupipe.table.schema import Column

@@ -70,7 +70,7 @@ except ConfigError as error:
 DRIFT = """
 import json
 import numpy as np
-from gpupipe.drift.row_cell_counter import PredictedRows
+from gpupipe.inference.drift.row_cell_counter import PredictedRows
 from gpupipe.serve.served_model import ServedModel
 
 model, rows = ServedModel.load(sys.argv[1]), json.loads(sys.argv[2])

@@ -24,8 +24,9 @@ from click.testing import CliRunner, Result
 import gpupipe as gp
 from gpupipe.cli.predict import command
 from gpupipe.config import parse_config
-from gpupipe.drift.files import describe_reference
 from gpupipe.errors import ArtifactError, ConfigError, GpupipeError, SchemaError
+from gpupipe.inference.drift.detection import load_reference
+from gpupipe.inference.drift.files import describe_reference
 from gpupipe.inference.explanation.explanation import Explanation
 from gpupipe.inference.untrusted import process as untrusted_process
 from gpupipe.inference.untrusted.description import describe
@@ -36,7 +37,6 @@ from gpupipe.inference.untrusted.replies import read_counts
 from gpupipe.inference.untrusted.worker import ModelWorker
 from gpupipe.io.chunks import chunk_stream
 from gpupipe.models import Prediction
-from gpupipe.pipeline.drift.detection import load_reference
 from gpupipe.pipeline.run import run_pipeline
 from gpupipe.user_warnings import PredictionWarning
 

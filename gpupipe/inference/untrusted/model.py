@@ -13,8 +13,10 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from gpupipe.backends import choose
-from gpupipe.drift.counted_column import CountedColumn
 from gpupipe.errors import ConfigError
+from gpupipe.inference.drift.counted_column import CountedColumn
+from gpupipe.inference.drift.row_counts import CountCells
+from gpupipe.inference.drift.scores import MOST_OUTPUTS
 from gpupipe.inference.explanation.explanation import Explanation, join_explanations
 from gpupipe.inference.explanation.outputs import margin_names
 from gpupipe.inference.interface import LoadedModel
@@ -36,12 +38,10 @@ from gpupipe.inference.untrusted.replies import (
 from gpupipe.model_parts.folder import model_folder
 from gpupipe.models import Prediction
 from gpupipe.models.fitted.prediction import join_predictions
-from gpupipe.pipeline.drift.row_counts import CountCells
-from gpupipe.pipeline.drift.scores import MOST_OUTPUTS
 from gpupipe.typing import Array
 
 if TYPE_CHECKING:
-    from gpupipe.drift.report import DriftReport
+    from gpupipe.inference.drift.report import DriftReport
 
 
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
@@ -101,7 +101,7 @@ class UntrustedModel(LoadedModel):
 
         The child reads the bins and levels, counts the rows and predicts some of them.
         """
-        from gpupipe.pipeline.drift.detection import detect_drift
+        from gpupipe.inference.drift.detection import detect_drift
 
         def counter(columns: Sequence[CountedColumn]) -> CountCells:
             return partial(self._count, [len(each.reference.counts) for each in columns])

@@ -12,10 +12,10 @@ from typing import Any
 
 from pydantic import TypeAdapter
 
-from gpupipe.drift.counted_column import counted_columns
-from gpupipe.drift.files import parse_reference
-from gpupipe.drift.reference import DriftReference
 from gpupipe.errors import ArtifactError, ConfigError, DataError, DeviceError, GpupipeError, SchemaError
+from gpupipe.inference.drift.counted_column import counted_columns
+from gpupipe.inference.drift.files import parse_reference
+from gpupipe.inference.drift.reference import DriftReference
 from gpupipe.inference.parity.verification import Verification
 from gpupipe.inference.prediction.prediction_report import N_EXAMPLES, ColumnReport, PredictionReport
 from gpupipe.inference.untrusted.limits import DO_NOT_USE, out_of_memory

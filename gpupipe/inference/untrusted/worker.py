@@ -11,11 +11,11 @@ from functools import cache
 from typing import Any
 
 from gpupipe.children import serve
-from gpupipe.drift.cell_counter import CellCounter
-from gpupipe.drift.counted_column import counted_columns
-from gpupipe.drift.files import describe_reference
-from gpupipe.drift.reference import DriftReference
 from gpupipe.entry_points import forbid_plugins
+from gpupipe.inference.drift.cell_counter import CellCounter
+from gpupipe.inference.drift.counted_column import counted_columns
+from gpupipe.inference.drift.files import describe_reference
+from gpupipe.inference.drift.reference import DriftReference
 from gpupipe.inference.model import Model, load_model
 from gpupipe.inference.prediction.batches import encode_rows, explain_rows, predict_rows
 from gpupipe.inference.prediction.rows import RowsToPredict
@@ -90,7 +90,7 @@ def _with_arrays(named: Mapping[str, Array], **document: Any) -> Reply:
 
 @cache  # for all chunks of a table
 def _reference_of(model: Model) -> DriftReference:
-    from gpupipe.pipeline.drift.detection import load_reference
+    from gpupipe.inference.drift.detection import load_reference
 
     return load_reference(model)
 

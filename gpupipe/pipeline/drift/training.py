@@ -10,8 +10,10 @@ from functools import partial
 import numpy as np
 
 from gpupipe.backends.base import Backend
-from gpupipe.drift.cell_counter import BIN_WORK
-from gpupipe.drift.reference import (
+from gpupipe.features.program.expressions import NumericExpr, Producer
+from gpupipe.features.statistics.training import Statistics, make_statistics
+from gpupipe.inference.drift.cell_counter import BIN_WORK
+from gpupipe.inference.drift.reference import (
     EDGE_SHARES,
     DriftColumn,
     DriftReference,
@@ -20,11 +22,9 @@ from gpupipe.drift.reference import (
     number_edges,
     time_edges,
 )
-from gpupipe.features.program.expressions import NumericExpr, Producer
-from gpupipe.features.statistics.training import Statistics, make_statistics
+from gpupipe.inference.drift.scores import score_references
 from gpupipe.inference.prediction.prediction_table import prediction_table
 from gpupipe.model_parts.decision import calibrates
-from gpupipe.pipeline.drift.scores import score_references
 from gpupipe.pipeline.job import Job
 from gpupipe.pipeline.leaderboard import LeaderboardResult
 from gpupipe.table.blocks import EncodedTable, Table

@@ -12,10 +12,10 @@ from typing import Any
 from gpupipe.artifact import ArtifactWriter
 from gpupipe.backends.base import Backend
 from gpupipe.config import Config
-from gpupipe.drift.files import write_reference
-from gpupipe.drift.reference import DriftReference
 from gpupipe.files.jsonfile import plain
 from gpupipe.files.libraries import libraries
+from gpupipe.inference.drift.files import write_reference
+from gpupipe.inference.drift.reference import DriftReference
 from gpupipe.inference.model import load_model
 from gpupipe.inference.parity.replay import write_parity
 from gpupipe.inference.parity.verification import Verification

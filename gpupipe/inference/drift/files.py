@@ -9,7 +9,7 @@ import numpy as np
 
 from gpupipe.artifact import ArtifactReader, ArtifactWriter
 from gpupipe.artifact.untrusted.shapes import check_shape
-from gpupipe.drift.reference import MOST_LEVELS, N_BINS, DriftColumn, DriftReference, MetricReference, n_cells
+from gpupipe.inference.drift.reference import MOST_LEVELS, N_BINS, DriftColumn, DriftReference, MetricReference, n_cells
 from gpupipe.typing import Array
 
 NAME, ARRAYS = "drift.json", "drift.npz"

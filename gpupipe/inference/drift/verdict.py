@@ -7,13 +7,13 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from gpupipe.drift.comparison import CellTest, compare_cells, compare_shares, holm
-from gpupipe.drift.comparison import jensen_shannon_distance as jensen_shannon
-from gpupipe.drift.comparison import wasserstein_distance as wasserstein
-from gpupipe.drift.reference import NULL_CELL, OTHER_CELL, UNSEEN_CELL, DriftColumn
-from gpupipe.drift.report import ColumnDrift, PeriodDrift
-from gpupipe.drift.severity import SEVERITIES, Severity, severity_of, worst
-from gpupipe.drift.words import describe_change
+from gpupipe.inference.drift.column_comparison import CellTest, compare_cells, compare_shares, holm
+from gpupipe.inference.drift.column_comparison import jensen_shannon_distance as jensen_shannon
+from gpupipe.inference.drift.column_comparison import wasserstein_distance as wasserstein
+from gpupipe.inference.drift.reference import NULL_CELL, OTHER_CELL, UNSEEN_CELL, DriftColumn
+from gpupipe.inference.drift.report import ColumnDrift, PeriodDrift
+from gpupipe.inference.drift.severity import SEVERITIES, Severity, severity_of, worst
+from gpupipe.inference.drift.words import describe_change
 from gpupipe.typing import Array
 
 FAMILY_LEVEL = 0.01

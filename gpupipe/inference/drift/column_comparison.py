@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from gpupipe.drift.probabilities import chi_squared_tail, log_choose
+from gpupipe.inference.drift.probabilities import chi_squared_tail, log_choose
 from gpupipe.typing import Array
 
 LEAST_EXPECTED = 5.0  # rows of the smaller sample in a cell of the chi-squared test (Cochran, Biometrics 10, 1954)

@@ -8,10 +8,10 @@ from dataclasses import dataclass, field
 import numpy as np
 import pyarrow as pa
 
-from gpupipe.pipeline.drift.periods import NO_PERIOD, PeriodColumn, require_few
+from gpupipe.inference.drift.periods import NO_PERIOD, PeriodColumn, require_few
 from gpupipe.typing import Array
 
-CountCells = Callable[[pa.Table], Array]  # see `gpupipe.drift.cell_counter.CellCounter.count`
+CountCells = Callable[[pa.Table], Array]  # see `gpupipe.inference.drift.cell_counter.CellCounter.count`
 
 
 @dataclass(frozen=True)

@@ -11,9 +11,9 @@ import numpy as np
 import pyarrow as pa
 
 from gpupipe.backends.base import Backend
-from gpupipe.drift.counted_column import CountedColumn
-from gpupipe.drift.reference import DriftColumn
 from gpupipe.errors import SchemaError
+from gpupipe.inference.drift.counted_column import CountedColumn
+from gpupipe.inference.drift.reference import DriftColumn
 from gpupipe.table.encode import encode_served, enforce, numbers_of, plain_values
 from gpupipe.table.schema import Column, Schema
 from gpupipe.typing import Array

@@ -10,11 +10,14 @@ import pyarrow as pa
 
 from gpupipe.artifact import ArtifactReader
 from gpupipe.artifact.untrusted.failures import refuse_failures
-from gpupipe.drift.cell_counter import CellCounter
-from gpupipe.drift.counted_column import CountedColumn, counted_columns
-from gpupipe.drift.files import read_reference
-from gpupipe.drift.reference import DriftReference
 from gpupipe.errors import ArtifactError, DataError
+from gpupipe.inference.drift.cell_counter import CellCounter
+from gpupipe.inference.drift.counted_column import CountedColumn, counted_columns
+from gpupipe.inference.drift.files import read_reference
+from gpupipe.inference.drift.periods import PeriodColumn, choose_period_column, parse_by, period_column, require_few
+from gpupipe.inference.drift.reference import DriftReference
+from gpupipe.inference.drift.row_counts import CountCells, PeriodCounts, count_chunk
+from gpupipe.inference.drift.sample import EvenSample, sample_rows
 from gpupipe.io.chunks.chunk_stream import ChunkStream, read_ahead, slices
 from gpupipe.io.column_settings import ColumnSettings
 from gpupipe.io.files import mask
@@ -24,15 +27,12 @@ from gpupipe.io.settings import TableSource
 from gpupipe.io.source_reader import plain_arrow, read_arrow
 from gpupipe.models import Prediction
 from gpupipe.models.fitted.prediction import join_predictions
-from gpupipe.pipeline.drift.periods import PeriodColumn, choose_period_column, parse_by, period_column, require_few
-from gpupipe.pipeline.drift.row_counts import CountCells, PeriodCounts, count_chunk
-from gpupipe.pipeline.drift.sample import EvenSample, sample_rows
 from gpupipe.table.encode_chunks import rows_counted_after
 from gpupipe.table.frames import rows_to_arrow
 from gpupipe.table.schema import Column
 
 if TYPE_CHECKING:
-    from gpupipe.drift.report import DriftReport
+    from gpupipe.inference.drift.report import DriftReport
     from gpupipe.inference.interface import LoadedModel
     from gpupipe.inference.model import Model
     from gpupipe.inference.prediction.prediction_report import PredictionReport
@@ -85,7 +85,7 @@ def detect_drift(
 
     `predict` and `counter` compute in this process (`counter`: None), or in that of an untrusted model.
     """
-    from gpupipe.pipeline.drift.comparison import compare
+    from gpupipe.inference.drift.comparison import compare
 
     scanned = scan_rows(model, reference, data, by, tables, as_of, counter)
     # Probabilities, edges and metrics of a forged model have valid types, and any values.

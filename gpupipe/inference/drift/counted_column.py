@@ -11,7 +11,7 @@ from functools import cached_property
 
 import numpy as np
 
-from gpupipe.drift.reference import FIRST_LEVEL_CELL, NULL_CELL, OTHER_CELL, UNSEEN_CELL, DriftColumn
+from gpupipe.inference.drift.reference import FIRST_LEVEL_CELL, NULL_CELL, OTHER_CELL, UNSEEN_CELL, DriftColumn
 from gpupipe.table.schema import FIRST_LEVEL, NULL, Column, Schema
 from gpupipe.typing import Array
 

@@ -10,19 +10,26 @@ import numpy as np
 import pyarrow as pa
 
 from gpupipe.artifact.untrusted.failures import refuse_failures
-from gpupipe.drift.cell_counter import CellCounter
-from gpupipe.drift.reference import DriftColumn, DriftReference
-from gpupipe.drift.report import ColumnDrift, DriftReport, MetricDrift, PeriodDrift, ReferenceModel
-from gpupipe.drift.verdict import FAMILY_LEVEL, Verdict, compare_columns, drifted_since, overall_verdict, worst_first
+from gpupipe.inference.drift.cell_counter import CellCounter
+from gpupipe.inference.drift.detection import PredictRows, ScannedRows, input_columns, predict_sample
+from gpupipe.inference.drift.label_metrics import compare_metrics, labelled_rows
+from gpupipe.inference.drift.periods import NO_PERIOD, PeriodColumn, period_name
+from gpupipe.inference.drift.reference import DriftColumn, DriftReference
+from gpupipe.inference.drift.report import ColumnDrift, DriftReport, MetricDrift, PeriodDrift, ReferenceModel
+from gpupipe.inference.drift.scores import count_scores, score_columns
+from gpupipe.inference.drift.verdict import (
+    FAMILY_LEVEL,
+    Verdict,
+    compare_columns,
+    drifted_since,
+    overall_verdict,
+    worst_first,
+)
+from gpupipe.inference.drift.weights import EQUAL_WEIGHTS, importance_weights
 from gpupipe.inference.prediction.prediction_table import prediction_table
 from gpupipe.model_parts.part_checks import read_importances
 from gpupipe.models import Prediction
 from gpupipe.names import count_noun
-from gpupipe.pipeline.drift.detection import PredictRows, ScannedRows, input_columns, predict_sample
-from gpupipe.pipeline.drift.label_metrics import compare_metrics, labelled_rows
-from gpupipe.pipeline.drift.periods import NO_PERIOD, PeriodColumn, period_name
-from gpupipe.pipeline.drift.scores import count_scores, score_columns
-from gpupipe.pipeline.drift.weights import EQUAL_WEIGHTS, importance_weights
 from gpupipe.typing import Array
 
 if TYPE_CHECKING:

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from gpupipe.drift.report import ColumnDrift, DriftReport, MetricDrift
-from gpupipe.drift.severity import severity_of, worst
-from gpupipe.drift.words import bin_quantiles
+from gpupipe.inference.drift.report import ColumnDrift, DriftReport, MetricDrift
+from gpupipe.inference.drift.severity import severity_of, worst
+from gpupipe.inference.drift.words import bin_quantiles
 from gpupipe.names import count_noun
 from gpupipe.report.text import metric_title, number
 
@@ -46,7 +46,7 @@ def _columns(changed: Sequence[ColumnDrift], n: int) -> str:
 def reason_sentence(report: DriftReport) -> str:
     """Return which of the three parts of the verdict decides it; ``""`` without drift.
 
-    See `gpupipe.drift.verdict.overall_verdict`.
+    See `gpupipe.inference.drift.verdict.overall_verdict`.
     """
     if report.severity == "none":
         return ""

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
-from gpupipe.drift.monitor.charts import histogram_svg, psi_svg, strip_svg
-from gpupipe.drift.monitor.distributions import DrawnCells, draw_cells
-from gpupipe.drift.monitor.sentences import (
+from gpupipe.inference.drift.monitor.charts import histogram_svg, psi_svg, strip_svg
+from gpupipe.inference.drift.monitor.distributions import DrawnCells, draw_cells
+from gpupipe.inference.drift.monitor.sentences import (
     counts_in_verdict,
     metric_verdict,
     metrics_sentence,
@@ -19,9 +19,9 @@ from gpupipe.drift.monitor.sentences import (
     shorten_name,
     verdict_sentence,
 )
-from gpupipe.drift.report import ColumnDrift, DriftReport, MetricDrift, PeriodDrift
-from gpupipe.drift.severity import LEAST_PSI, SEVERITIES
-from gpupipe.drift.verdict import FAMILY_LEVEL
+from gpupipe.inference.drift.report import ColumnDrift, DriftReport, MetricDrift, PeriodDrift
+from gpupipe.inference.drift.severity import LEAST_PSI, SEVERITIES
+from gpupipe.inference.drift.verdict import FAMILY_LEVEL
 from gpupipe.metrics import METRICS
 from gpupipe.report.environment import html_environment
 

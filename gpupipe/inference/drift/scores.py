@@ -9,9 +9,9 @@ import numpy as np
 import pyarrow as pa
 
 from gpupipe.backends.base import Backend
-from gpupipe.drift.cell_counter import CellCounter
-from gpupipe.drift.counted_column import CountedColumn
-from gpupipe.drift.reference import EDGE_SHARES, DriftColumn, level_cells, n_cells, number_edges
+from gpupipe.inference.drift.cell_counter import CellCounter
+from gpupipe.inference.drift.counted_column import CountedColumn
+from gpupipe.inference.drift.reference import EDGE_SHARES, DriftColumn, level_cells, n_cells, number_edges
 from gpupipe.model_parts.goal import Goal
 from gpupipe.table.schema import Column
 from gpupipe.table.string_columns import as_dictionary

@@ -1,4 +1,4 @@
-"""Counts of single rows in the cells of a reference, without Arrow: the twin of `gpupipe.drift.cell_counter`.
+"""Counts of single rows in the cells of a reference, without Arrow: the twin of `gpupipe.inference.drift.cell_counter`.
 
 Rows are counted as they were encoded for the prediction, so a value has the cell that it has in a table.
 """
@@ -12,8 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from gpupipe.drift.counted_column import CountedColumn, counted_columns
-from gpupipe.drift.reference import FIRST_LEVEL_CELL, NULL_CELL, OTHER_CELL, DriftColumn
+from gpupipe.inference.drift.counted_column import CountedColumn, counted_columns
+from gpupipe.inference.drift.reference import FIRST_LEVEL_CELL, NULL_CELL, OTHER_CELL, DriftColumn
 from gpupipe.table.blocks import layout
 from gpupipe.table.cell_encoders import EncodeByTable, cell_encoder, refuse_type
 from gpupipe.table.level_text import canonical_text

@@ -9,8 +9,8 @@ from datetime import UTC, datetime
 from itertools import pairwise
 from typing import Any
 
-from gpupipe.drift.reference import FIRST_LEVEL_CELL
-from gpupipe.drift.severity import LEAST_PSI, SEVERITIES, Severity
+from gpupipe.inference.drift.reference import FIRST_LEVEL_CELL
+from gpupipe.inference.drift.severity import LEAST_PSI, SEVERITIES, Severity
 from gpupipe.names import count_noun
 from gpupipe.report.text import number, printable
 
@@ -165,7 +165,7 @@ class DriftReport:
     Attributes
     ----------
     severity : Severity
-        The verdict; see `gpupipe.drift.verdict.overall_verdict`.
+        The verdict; see `gpupipe.inference.drift.verdict.overall_verdict`.
     weighted_psi : float
         Mean PSI of the input columns, weighted by importance.
     n_rows, n_scored, n_labelled : int
@@ -280,7 +280,7 @@ class DriftReport:
         compared : datetime, optional
             When it was compared; default: now.
         """
-        from gpupipe.drift.monitor.page import monitor_page
+        from gpupipe.inference.drift.monitor.page import monitor_page
 
         return monitor_page(self, data, compared or datetime.now(UTC))
 

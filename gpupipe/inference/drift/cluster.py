@@ -15,22 +15,22 @@ import pyarrow as pa
 
 from gpupipe.backends.base import Backend
 from gpupipe.config.cluster import ClusterSettings
-from gpupipe.drift.cell_counter import CellCounter
-from gpupipe.drift.counted_column import CountedColumn
-from gpupipe.drift.reference import DriftReference
 from gpupipe.errors import ConfigError, SchemaError
+from gpupipe.inference.drift.cell_counter import CellCounter
+from gpupipe.inference.drift.counted_column import CountedColumn
+from gpupipe.inference.drift.detection import ScannedRows, input_columns, load_reference, open_rows
+from gpupipe.inference.drift.periods import PeriodColumn, require_few
+from gpupipe.inference.drift.reference import DriftReference
+from gpupipe.inference.drift.row_counts import PeriodCounts, count_chunk
+from gpupipe.inference.drift.sample import every_row, join_alike, sample_rows, stride_of
 from gpupipe.io.chunks.chunk import SourceChunk
 from gpupipe.io.chunks.chunk_stream import ChunkStream, split_file
 from gpupipe.io.files import mask
 from gpupipe.io.notes import Notes
 from gpupipe.io.settings import TableSource
-from gpupipe.pipeline.drift.detection import ScannedRows, input_columns, load_reference, open_rows
-from gpupipe.pipeline.drift.periods import PeriodColumn, require_few
-from gpupipe.pipeline.drift.row_counts import PeriodCounts, count_chunk
-from gpupipe.pipeline.drift.sample import every_row, join_alike, sample_rows, stride_of
 
 if TYPE_CHECKING:
-    from gpupipe.drift.report import DriftReport
+    from gpupipe.inference.drift.report import DriftReport
     from gpupipe.inference.model import Model
     from gpupipe.partitions.workers import Workers
 
@@ -67,8 +67,8 @@ def detect_on_cluster(
     GpupipeError
         As on one machine.
     """
+    from gpupipe.inference.drift.comparison import compare
     from gpupipe.inference.prediction.batches import predict_rows
-    from gpupipe.pipeline.drift.comparison import compare
 
     reference = load_reference(model)  # report errors before workers are started
     if model.features.derivation is not None:
