@@ -23,7 +23,7 @@ from gpupipe.errors import GpupipeError
 from gpupipe.features.program.fitted import write_matrix
 from gpupipe.files.jsonfile import write_json
 from gpupipe.models.boosting import HistGradientBoosting
-from gpupipe.pipeline.training import fit_view, train
+from gpupipe.training.fit import fit_view, train
 
 BOOSTING = "hist_gradient_boosting"
 ONE_HOT, CODES = "one-hot", "codes"

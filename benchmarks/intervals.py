@@ -35,11 +35,11 @@ def measure(frame: Any, table: AnswerTable, seed: int, levels: Sequence[float] =
     from gpupipe.model_parts.decision import decide
     from gpupipe.models.matrix import predict_matrix
     from gpupipe.pipeline.intervals import measure_coverage
-    from gpupipe.pipeline.leaderboard import HeldOutPredictions
-    from gpupipe.pipeline.preparation import choose_entries, folds_of, open_job
-    from gpupipe.pipeline.training import fit_view, train
     from gpupipe.splits import hold_out
     from gpupipe.timeline.timeline import Timeline
+    from gpupipe.training.fit import fit_view, train
+    from gpupipe.training.preparation.preparation import choose_entries, folds_of, open_job
+    from gpupipe.training.selection.leaderboard import HeldOutPredictions
 
     backend = choose("cpu")
     unused = [name for name in (*table.drop, table.group, table.time) if name in frame.columns]

@@ -34,9 +34,9 @@ def measure(frame: Any, table: AnswerTable, seed: int, models: Mapping[str, Any]
     from gpupipe.backends import choose
     from gpupipe.features.program.fitted import write_matrix
     from gpupipe.models.matrix import predict_matrix
-    from gpupipe.pipeline.preparation import choose_entries, folds_of, open_job
-    from gpupipe.pipeline.training import fit_view, train
     from gpupipe.timeline.timeline import Timeline
+    from gpupipe.training.fit import fit_view, train
+    from gpupipe.training.preparation.preparation import choose_entries, folds_of, open_job
 
     backend = choose("cpu")  # it sets how long OpenMP threads spin, before scikit-learn loads OpenMP
     from sklearn.ensemble import HistGradientBoostingRegressor

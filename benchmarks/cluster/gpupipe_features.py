@@ -18,9 +18,9 @@ from gpupipe.dask.connect import connect
 from gpupipe.features.program.fitted import write_matrix
 from gpupipe.partitions.matrix import PartitionedMatrix
 from gpupipe.partitions.workers import Workers
-from gpupipe.pipeline.preparation import folds_of, open_job
-from gpupipe.pipeline.training import learn_features, training_matrix
 from gpupipe.timeline.timeline import Timeline
+from gpupipe.training.fit import learn_features, training_matrix
+from gpupipe.training.preparation.preparation import folds_of, open_job
 from gpupipe.typing import Array
 
 

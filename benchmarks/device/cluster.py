@@ -11,10 +11,10 @@ from gpupipe.backends import choose
 from gpupipe.config import Config
 from gpupipe.config.cluster import ClusterSettings
 from gpupipe.dask.connect import connect
-from gpupipe.pipeline.job import Job
-from gpupipe.pipeline.preparation import open_job
 from gpupipe.tasks import View
 from gpupipe.timeline.timeline import Timeline
+from gpupipe.training.job import Job
+from gpupipe.training.preparation.preparation import open_job
 
 TIMES = 2  # the first one includes compilation
 VIEW: View = "dense"

@@ -21,13 +21,13 @@ from gpupipe.features.program.fitted import FittedFeatures, write_matrix
 from gpupipe.metrics.clustering import ON_THE_HOST
 from gpupipe.metrics.ranked_groups import ON_THE_HOST as GROUPS_ON_THE_HOST
 from gpupipe.partitions.matrix import PartitionedMatrix
-from gpupipe.pipeline.job import Job
-from gpupipe.pipeline.preparation import folds_of, open_job
 from gpupipe.pipeline.result import Run
 from gpupipe.pipeline.run import run_pipeline
-from gpupipe.pipeline.training import learn_features, training_matrix
 from gpupipe.tasks import View
 from gpupipe.timeline.timeline import Timeline
+from gpupipe.training.fit import learn_features, training_matrix
+from gpupipe.training.job import Job
+from gpupipe.training.preparation.preparation import folds_of, open_job
 from gpupipe.typing import Array
 
 DEVICES = ("cpu", "gpu")

@@ -22,7 +22,7 @@ from gpupipe.errors import DataError
 from gpupipe.files.libraries import libraries
 from gpupipe.io.input_files import input_files
 from gpupipe.io.settings import TableSource
-from gpupipe.pipeline.checkpoints.keys import code_digest, digest
+from gpupipe.training.checkpoints.keys import code_digest, digest
 
 VARIABLE = "GPUPIPE_CPU_METRICS"
 # Sections that do not affect metrics; tables are identified by their contents instead of their paths.

@@ -15,8 +15,8 @@ from typing import Any
 
 from gpupipe.children import child_environment, python_command
 from gpupipe.errors import GpupipeError
-from gpupipe.pipeline.checkpoints.run_checkpoints import RESUMED
 from gpupipe.pipeline.rundir import write_run_file
+from gpupipe.training.checkpoints.run_checkpoints import RESUMED
 
 RIGHT, WRONG = "right", "wrong"
 MOST_LINES = 12  # lines of an error

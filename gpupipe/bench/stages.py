@@ -21,13 +21,13 @@ from gpupipe.model_parts.decision import Decision
 from gpupipe.model_parts.goal import Truth
 from gpupipe.models import Prediction
 from gpupipe.models.training import load_library
-from gpupipe.pipeline.job import Job
 from gpupipe.pipeline.model.export import export_model
-from gpupipe.pipeline.preparation import choose_entries, folds_of, open_job
-from gpupipe.pipeline.read_stage import read_table
-from gpupipe.pipeline.training import TrainedModel, TrainingSet, learn_features, train, training_matrix
 from gpupipe.table.blocks import EncodedTable, Table
 from gpupipe.timeline.timeline import Timeline
+from gpupipe.training.fit import TrainedModel, TrainingSet, learn_features, train, training_matrix
+from gpupipe.training.job import Job
+from gpupipe.training.preparation.preparation import choose_entries, folds_of, open_job
+from gpupipe.training.preparation.read_stage import read_table
 from gpupipe.typing import Array
 from gpupipe.units import MIB
 

@@ -86,7 +86,7 @@ def command(
     from gpupipe.files.file import write_text
     from gpupipe.files.jsonfile import dumps
     from gpupipe.io.output_conflicts import ProtectedInput, require_no_conflict
-    from gpupipe.pipeline.run_inputs import run_inputs
+    from gpupipe.training.preparation.run_inputs import run_inputs
 
     extra = () if device is None else (f"device={device}",)
     if json_file is not None:  # fail before the measurement, not after it

@@ -50,7 +50,7 @@ def command(config: Path, overrides: tuple[str, ...], no_data: bool, no_code: bo
     ops = count_noun(len(checked.features), "feature op")
     if no_code and not no_data:
         from gpupipe.config.redacted_output import redact_output
-        from gpupipe.pipeline.run_inputs import refuse_code
+        from gpupipe.training.preparation.run_inputs import refuse_code
 
         with redact_output(checked.origin.redactor):
             refuse_code(checked)
@@ -65,7 +65,7 @@ def _of_the_data(config: Config) -> list[str]:
     from gpupipe.config.redacted_output import redact_output
     from gpupipe.features.ops.generate import Generate
     from gpupipe.pipeline.data_check import check_data
-    from gpupipe.pipeline.run_inputs import code_line
+    from gpupipe.training.preparation.run_inputs import code_line
 
     with redact_output(config.origin.redactor):
         found = check_data(config)

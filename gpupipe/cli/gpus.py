@@ -91,7 +91,7 @@ def _estimate(
     from gpupipe.config.locations import locate_errors
     from gpupipe.config.redacted_output import redact_output
     from gpupipe.pipeline.gpu_choice.estimates import estimate_gpus
-    from gpupipe.pipeline.run_inputs import refuse_code, run_inputs
+    from gpupipe.training.preparation.run_inputs import refuse_code, run_inputs
 
     settings = load_config(config, overrides)
     with redact_output(settings.origin.redactor), locate_errors(settings.origin):

@@ -70,8 +70,8 @@ def command(
     from gpupipe.config.locations import locate_errors
     from gpupipe.config.redacted_output import redact_output
     from gpupipe.pipeline.plan.run_plan import make_plan
-    from gpupipe.pipeline.run_inputs import code_line, refuse_code, run_inputs
     from gpupipe.report.text import printable
+    from gpupipe.training.preparation.run_inputs import code_line, refuse_code, run_inputs
 
     extra = [] if device is None else [f"device={device}"]
     settings = load_config(config, [*overrides, *extra])

@@ -91,8 +91,8 @@ def command(
     with torchrun_driver() as is_driver, stopped_by_signals(stop_signal, shown.stopping), shown as console:
         if not is_driver:
             return
-        from gpupipe.pipeline.leaderboard import leaderboard_rows
         from gpupipe.pipeline.run import run_pipeline
+        from gpupipe.training.selection.leaderboard import leaderboard_rows
 
         done = run_pipeline(settings, output, [console], resume=resume, n_processes=nproc, stop_signal=stop_signal)
         console.finished(leaderboard_rows(done.candidates), done.document, done.shown_path)

@@ -1,4 +1,4 @@
-"""Settings of the ensemble ``best``; `gpupipe.pipeline.ensemble` trains it."""
+"""Settings of the ensemble ``best``; `gpupipe.training.ensemble` trains it."""
 
 from __future__ import annotations
 
@@ -89,4 +89,4 @@ PORTFOLIO_MODELS = (
     "lightgbm", "catboost", "xgboost", "hist_gradient_boosting", "random_forest", "extra_trees",
     "logistic_regression", "ridge", "mlp", "resnet",
 )  # fmt: skip
-"""Names of the models of the portfolio, see `gpupipe.pipeline.ensemble.portfolio`."""
+"""Names of the models of the portfolio, see `gpupipe.training.ensemble.portfolio`."""

@@ -29,11 +29,11 @@ from gpupipe.pipeline.arguments import (
     with_device,
 )
 from gpupipe.pipeline.feature_access import FeatureAccess
-from gpupipe.pipeline.leaderboard import leaderboard_rows
 from gpupipe.pipeline.result import Run
 from gpupipe.pipeline.run import run_pipeline
 from gpupipe.timeline.display.console import Console, is_interactive
 from gpupipe.timeline.display.text import describe_pipeline
+from gpupipe.training.selection.leaderboard import leaderboard_rows
 from gpupipe_kernels.engines import EngineSetting
 
 if TYPE_CHECKING:

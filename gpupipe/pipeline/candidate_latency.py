@@ -13,13 +13,13 @@ import numpy as np
 from gpupipe.errors import ConfigError, SchemaError
 from gpupipe.model_parts.decision import Decision
 from gpupipe.model_parts.latency import Latency, order_statistic, time_calls
-from gpupipe.pipeline.identifiers import read_unencoded
-from gpupipe.pipeline.job import Job
 from gpupipe.pipeline.model.export import export_model
 from gpupipe.pipeline.parity.rows import decoded_values
-from gpupipe.pipeline.training import TrainedModel
 from gpupipe.table.device.frame_columns import DeviceText
 from gpupipe.table.schema import Column
+from gpupipe.training.fit import TrainedModel
+from gpupipe.training.job import Job
+from gpupipe.training.preparation.identifiers import read_unencoded
 from gpupipe.typing import Array
 
 N_ROWS = 500  # different rows

@@ -19,11 +19,11 @@ from gpupipe.io.in_memory import InMemoryTable
 from gpupipe.partitions.matrix import PartitionedMatrix
 from gpupipe.partitions.workers import ResultHandle
 from gpupipe.pipeline.arguments import WarningListener
-from gpupipe.pipeline.preparation import open_job
 from gpupipe.pipeline.run import workers_of
-from gpupipe.pipeline.training import fit_view
 from gpupipe.tasks import View
 from gpupipe.timeline.timeline import Timeline
+from gpupipe.training.fit import fit_view
+from gpupipe.training.preparation.preparation import open_job
 from gpupipe.typing import Array
 
 if TYPE_CHECKING:

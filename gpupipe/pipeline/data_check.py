@@ -33,19 +33,19 @@ from gpupipe.io.source_reader import read_arrow
 from gpupipe.metrics import metric_names, unit_notes
 from gpupipe.model_parts.goal import Goal
 from gpupipe.names import MOST_HINTS, count_noun, unmatched
-from gpupipe.pipeline.input_copies import find_inputs
-from gpupipe.pipeline.job import Job
 from gpupipe.pipeline.plan.sampling import SampledTables, sampled_tables
-from gpupipe.pipeline.preparation import check_folds, choose_entries, settings_without_effect
-from gpupipe.pipeline.read_stage import ReadTable, read_table
-from gpupipe.pipeline.row_weights import weighted_rows
-from gpupipe.pipeline.slices import read_levels
-from gpupipe.pipeline.split_columns import advise_dropped, split_columns
-from gpupipe.pipeline.target import TargetColumn, find_goal, known_rows, target_values
-from gpupipe.pipeline.training import require_joint
 from gpupipe.table.blocks import Table
 from gpupipe.tasks import View
 from gpupipe.timeline.timeline import Timeline
+from gpupipe.training.fit import require_joint
+from gpupipe.training.job import Job
+from gpupipe.training.preparation.input_copies import find_inputs
+from gpupipe.training.preparation.preparation import check_folds, choose_entries, settings_without_effect
+from gpupipe.training.preparation.read_stage import ReadTable, read_table
+from gpupipe.training.preparation.row_weights import weighted_rows
+from gpupipe.training.preparation.split_columns import advise_dropped, split_columns
+from gpupipe.training.preparation.target import TargetColumn, find_goal, known_rows, target_values
+from gpupipe.training.selection.slices import read_levels
 
 MORE_ROWS = 1_000_000
 NO_DATA = "`gpupipe check --no-data` checks the configuration alone"

@@ -25,10 +25,10 @@ from gpupipe.model_parts.goal import Truth
 from gpupipe.models import Prediction
 from gpupipe.models.matrix import gather_rows
 from gpupipe.models.progress import ProgressReport
-from gpupipe.pipeline.job import Job
-from gpupipe.pipeline.leaderboard import HeldOutPredictions, LeaderboardResult
 from gpupipe.random_streams import make_generator
 from gpupipe.timeline.timeline import Stage
+from gpupipe.training.job import Job
+from gpupipe.training.selection.leaderboard import HeldOutPredictions, LeaderboardResult
 from gpupipe.typing import Array
 
 BLOCK_COLUMNS = 256  # in float64 at once

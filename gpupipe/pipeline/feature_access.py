@@ -8,13 +8,13 @@ from typing import Any, get_args
 from gpupipe.backends import choose
 from gpupipe.config import Config
 from gpupipe.pipeline.arguments import WarningListener, python_errors, require_choice, with_client, with_data
-from gpupipe.pipeline.preparation import open_job
 from gpupipe.pipeline.tensors import TensorView, make_tensors
-from gpupipe.pipeline.training import fit_view
 from gpupipe.tasks import View
 from gpupipe.tensors.batch import TensorBatch
 from gpupipe.tensors.libraries import LIBRARIES
 from gpupipe.timeline.timeline import Timeline
+from gpupipe.training.fit import fit_view
+from gpupipe.training.preparation.preparation import open_job
 from gpupipe.typing import Array
 
 

@@ -7,11 +7,11 @@ import pyarrow as pa
 
 from gpupipe.inference.prediction.prediction_table import label_column, prediction_table
 from gpupipe.model_parts.goal import output_of_target
-from gpupipe.pipeline.identifiers import read_identifiers
-from gpupipe.pipeline.job import Job
-from gpupipe.pipeline.leaderboard import LeaderboardResult
-from gpupipe.pipeline.optional_parts import optional_part
 from gpupipe.tasks import CLASSIFICATION
+from gpupipe.training.job import Job
+from gpupipe.training.preparation.identifiers import read_identifiers
+from gpupipe.training.selection.leaderboard import LeaderboardResult
+from gpupipe.training.selection.optional_parts import optional_part
 
 
 def held_out_table(job: Job, outcome: LeaderboardResult) -> pa.Table:

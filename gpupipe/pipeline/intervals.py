@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 from gpupipe.backends.base import Backend
-from gpupipe.pipeline.leaderboard import HeldOutPredictions
 from gpupipe.report.intervals import IntervalCoverage
 from gpupipe.tasks import CLASSIFICATION, Task
+from gpupipe.training.selection.leaderboard import HeldOutPredictions
 
 
 def measure_coverage(held_out: HeldOutPredictions, task: Task, backend: Backend) -> IntervalCoverage | None:

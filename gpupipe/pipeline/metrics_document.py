@@ -7,8 +7,8 @@ from dataclasses import asdict
 from typing import Any
 
 from gpupipe.model_parts.goal import Goal
-from gpupipe.pipeline.leaderboard import LeaderboardResult
 from gpupipe.report.intervals import IntervalCoverage
+from gpupipe.training.selection.leaderboard import LeaderboardResult
 
 
 def metrics_document(

@@ -24,14 +24,14 @@ from gpupipe.model_parts.part_checks import read_importances
 from gpupipe.model_parts.part_shapes import check_manifest
 from gpupipe.names import count_noun
 from gpupipe.pipeline.arguments import in_python
-from gpupipe.pipeline.leaderboard import LeaderboardEntry, leaderboard_rows
-from gpupipe.pipeline.run_inputs import RUN_DIRECTORY
 from gpupipe.report.search_record import SearchRecord
 from gpupipe.report.sentences import search_lines
 from gpupipe.report.slices import MISSED_FIX, missed_sentence, slice_frame
 from gpupipe.report.text import metric_names, printable
 from gpupipe.report.tried_counts import TriedCounts
 from gpupipe.timeline.timeline import Note, Timeline
+from gpupipe.training.preparation.run_inputs import RUN_DIRECTORY
+from gpupipe.training.selection.leaderboard import LeaderboardEntry, leaderboard_rows
 from gpupipe.units import format_latency
 
 if TYPE_CHECKING:

@@ -34,39 +34,20 @@ from gpupipe.models import Resources
 from gpupipe.models.fitted.scikit_learn import FittedSklearn
 from gpupipe.names import count_noun
 from gpupipe.pipeline.candidate_latency import measure_latency
-from gpupipe.pipeline.checkpoints.keys import CheckpointKey, inputs_key, table_key
-from gpupipe.pipeline.checkpoints.run_checkpoints import RunCheckpoints
-from gpupipe.pipeline.checkpoints.store import CheckpointStore
 from gpupipe.pipeline.drift.training import collect_reference
-from gpupipe.pipeline.ensemble import require_one_process
 from gpupipe.pipeline.explain.champion import explain_champion
 from gpupipe.pipeline.explanation import ExplainedRows, ModelPlots, draw, measure_importances
 from gpupipe.pipeline.held_out_table import held_out_table
-from gpupipe.pipeline.identifiers import find_identifiers
-from gpupipe.pipeline.imports import import_libraries, record_imports
-from gpupipe.pipeline.input_copies import list_inputs
 from gpupipe.pipeline.intervals import measure_coverage
-from gpupipe.pipeline.job import CandidateTraining, Job
-from gpupipe.pipeline.leaderboard import LeaderboardResult
-from gpupipe.pipeline.leakage import split_warnings
 from gpupipe.pipeline.memory import plan_out_of_core
 from gpupipe.pipeline.metrics_document import metrics_document
 from gpupipe.pipeline.model.card.card import write_card
 from gpupipe.pipeline.model.card.split_record import SplitRecord, record_split
 from gpupipe.pipeline.model.export import export_model
-from gpupipe.pipeline.optional_parts import describe_error, ends_run, note_failure, optional_part
 from gpupipe.pipeline.parity.rows import make_trial_rows
-from gpupipe.pipeline.preparation import JobBuilder, choose_entries, folds_of, require_tuning
 from gpupipe.pipeline.result import Run
-from gpupipe.pipeline.run_inputs import run_inputs
 from gpupipe.pipeline.rundir import RunDirectory, default_run_directory
-from gpupipe.pipeline.selection import Selection, make_selection
-from gpupipe.pipeline.slices import RowLevels, add_slices, assume_missed, read_levels
-from gpupipe.pipeline.steps import Evaluation, LatencyMeasurement, RunSteps, SelectionStep, TrainingRound
 from gpupipe.pipeline.trackers.run_tracker import RunTracker
-from gpupipe.pipeline.training import TrainedModel
-from gpupipe.pipeline.tuning.tuned_yaml import NAME as TUNED_YAML
-from gpupipe.pipeline.tuning.tuned_yaml import tuned_yaml
 from gpupipe.report.contributions import TargetContributions
 from gpupipe.report.intervals import IntervalCoverage
 from gpupipe.splits import Fold
@@ -74,6 +55,25 @@ from gpupipe.timeline.library_warnings import note_library_warnings
 from gpupipe.timeline.log import JsonLog
 from gpupipe.timeline.safe_points import StopSignal
 from gpupipe.timeline.timeline import Listener, Stage, Timeline
+from gpupipe.training.checkpoints.keys import CheckpointKey, inputs_key, table_key
+from gpupipe.training.checkpoints.run_checkpoints import RunCheckpoints
+from gpupipe.training.checkpoints.store import CheckpointStore
+from gpupipe.training.ensemble import require_one_process
+from gpupipe.training.fit import TrainedModel
+from gpupipe.training.imports import import_libraries, record_imports
+from gpupipe.training.job import CandidateTraining, Job
+from gpupipe.training.preparation.identifiers import find_identifiers
+from gpupipe.training.preparation.input_copies import list_inputs
+from gpupipe.training.preparation.leakage import split_warnings
+from gpupipe.training.preparation.preparation import JobBuilder, choose_entries, folds_of, require_tuning
+from gpupipe.training.preparation.run_inputs import run_inputs
+from gpupipe.training.selection.leaderboard import LeaderboardResult
+from gpupipe.training.selection.optional_parts import describe_error, ends_run, note_failure, optional_part
+from gpupipe.training.selection.selection import Selection, make_selection
+from gpupipe.training.selection.slices import RowLevels, add_slices, assume_missed, read_levels
+from gpupipe.training.steps import Evaluation, LatencyMeasurement, RunSteps, SelectionStep, TrainingRound
+from gpupipe.training.tuning.tuned_yaml import NAME as TUNED_YAML
+from gpupipe.training.tuning.tuned_yaml import tuned_yaml
 from gpupipe.typing import Array
 
 if TYPE_CHECKING:

@@ -18,10 +18,7 @@ from gpupipe.model_parts.goal import Goal
 from gpupipe.names import count_noun
 from gpupipe.pipeline.column_quality import column_quality
 from gpupipe.pipeline.explanation import ModelPlots
-from gpupipe.pipeline.job import Job
-from gpupipe.pipeline.leaderboard import HeldOutPredictions, LeaderboardResult, leaderboard_rows
 from gpupipe.pipeline.model.card.split_record import SplitRecord
-from gpupipe.pipeline.tuning.tuned_yaml import models_yaml
 from gpupipe.report.contributions import TargetContributions
 from gpupipe.report.data import (
     Classification,
@@ -40,6 +37,9 @@ from gpupipe.report.quantiles import QuantileRow
 from gpupipe.report.ranked_groups import NdcgRow
 from gpupipe.report.render import render
 from gpupipe.report.text import metric_title
+from gpupipe.training.job import Job
+from gpupipe.training.selection.leaderboard import HeldOutPredictions, LeaderboardResult, leaderboard_rows
+from gpupipe.training.tuning.tuned_yaml import models_yaml
 from gpupipe.units import format_latency
 
 

@@ -11,11 +11,11 @@ from gpupipe.backends.cpu.memory import copy_of
 from gpupipe.config import Config
 from gpupipe.features.program.fitted import FittedFeatures, write_matrix
 from gpupipe.pipeline.arguments import WarningListener
-from gpupipe.pipeline.job import Job
-from gpupipe.pipeline.preparation import folds_of, open_job
-from gpupipe.pipeline.training import fit_view
 from gpupipe.tensors.batch import Metadata, TensorBatch
 from gpupipe.timeline.timeline import Timeline
+from gpupipe.training.fit import fit_view
+from gpupipe.training.job import Job
+from gpupipe.training.preparation.preparation import folds_of, open_job
 from gpupipe.typing import Array
 
 TensorView = Literal["dense", "embedding"]

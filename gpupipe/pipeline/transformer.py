@@ -34,14 +34,14 @@ from gpupipe.io.dask_table import DaskTable
 from gpupipe.io.in_memory import type_name
 from gpupipe.names import is_unnamed
 from gpupipe.pipeline.arguments import python_notation
-from gpupipe.pipeline.target import SingleTask, TargetColumn, all_known, infer_goal, target_values
-from gpupipe.pipeline.training import feature_target
 from gpupipe.table.blocks import EncodedTable
 from gpupipe.table.encode import encode
 from gpupipe.table.frames import frame_to_arrow, is_dask_frame, is_frame
 from gpupipe.table.schema import DeclaredColumn, declare
 from gpupipe.table.time_columns import is_text, iso_times, read_as_times
 from gpupipe.tasks import View
+from gpupipe.training.fit import feature_target
+from gpupipe.training.preparation.target import SingleTask, TargetColumn, all_known, infer_goal, target_values
 from gpupipe.typing import Array
 from gpupipe.user_warnings import warn_user
 

@@ -13,7 +13,6 @@ import pyarrow.compute as pc
 from gpupipe.backends import choose
 from gpupipe.errors import ConfigError
 from gpupipe.model_parts.goal import Goal
-from gpupipe.pipeline.target import TargetColumn, find_goal, known_rows, target_values
 from gpupipe.starter.columns import TableColumns
 from gpupipe.starter.entities import Entity, find_entity
 from gpupipe.starter.facts import ColumnFacts
@@ -23,6 +22,7 @@ from gpupipe.starter.sample import NumericSample, draw_sample
 from gpupipe.starter.series import Series, comparable_targets, find_series, is_time
 from gpupipe.starter.target import PositiveLabel, choose_positive, classes_in_numbers, find_target
 from gpupipe.starter.uninformative_columns import find_uninformative_columns
+from gpupipe.training.preparation.target import TargetColumn, find_goal, known_rows, target_values
 
 KINDS_OF_TARGETS = "float", "categorical"  # among declared columns; the latter are codes
 

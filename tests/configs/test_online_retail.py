@@ -11,8 +11,8 @@ import pytest
 
 from gpupipe.backends import choose
 from gpupipe.config import load_config
-from gpupipe.pipeline.preparation import open_job
 from gpupipe.timeline.timeline import Timeline
+from gpupipe.training.preparation.preparation import open_job
 from tests.configs.retail_by_hand import CUT_OFF, customers, purchases, read_lines
 
 CONFIGS = Path(__file__).parents[2] / "configs"

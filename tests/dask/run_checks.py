@@ -20,10 +20,11 @@ from gpupipe.config import load_config
 from gpupipe.features.program.fitted import FittedFeatures
 from gpupipe.models.matrix import gather_rows
 from gpupipe.partitions.workers import Workers
-from gpupipe.pipeline import job, training
 from gpupipe.pipeline import run as run_module
 from gpupipe.pipeline.result import Run
 from gpupipe.pipeline.run import run_pipeline
+from gpupipe.training import fit as training
+from gpupipe.training import job
 
 Array = Any
 

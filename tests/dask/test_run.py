@@ -22,8 +22,8 @@ import pytest
 
 from gpupipe.backends import Backend
 from gpupipe.names import count_noun
-from gpupipe.pipeline import preparation
-from gpupipe.pipeline.read_stage import ReadTable, read_table
+from gpupipe.training.preparation import preparation
+from gpupipe.training.preparation.read_stage import ReadTable, read_table
 from tests.dask.run_checks import LOCAL, Left, assert_same_features, assert_same_files, run_on
 from tests.inline_workers import InlineWorkers
 

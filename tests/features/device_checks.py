@@ -37,13 +37,13 @@ from gpupipe.partitions import table as partitions
 from gpupipe.partitions.statistics.training import PartitionedStatistics
 from gpupipe.partitions.table import PartitionedTable
 from gpupipe.pipeline import transformer
-from gpupipe.pipeline.preparation import open_job
-from gpupipe.pipeline.read_stage import read_table
 from gpupipe.table.arrange import move_table, slice_rows
 from gpupipe.table.blocks import Table
 from gpupipe.table.encode import encode
 from gpupipe.table.schema import Column, Schema, declare
 from gpupipe.timeline.timeline import Timeline
+from gpupipe.training.preparation.preparation import open_job
+from gpupipe.training.preparation.read_stage import read_table
 from gpupipe_kernels.reduce.cuda import engine as cuda_engine
 from gpupipe_kernels.reduce.engine import CellLayout
 from gpupipe_kernels.reduce.numpy import engine as numpy_engine

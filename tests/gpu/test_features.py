@@ -13,8 +13,8 @@ from gpupipe.backends import choose
 from gpupipe.config import Config, parse_config
 from gpupipe.features import OPS
 from gpupipe.features.statistics.device import DeviceReducer
-from gpupipe.pipeline.preparation import folds_of
-from gpupipe.pipeline.training import fit_view
+from gpupipe.training.fit import fit_view
+from gpupipe.training.preparation.preparation import folds_of
 from gpupipe_kernels.program.program import Program
 from gpupipe_kernels.reduce.cuda import engine as cuda_engine
 from tests.backends import double

@@ -15,8 +15,8 @@ from gpupipe.features.history.derivation import derive, derived_ops
 from gpupipe.features.history.key_partitions import derive_partition, merge_partitions
 from gpupipe.features.ops.keyed_op import KeyedOp
 from gpupipe.inference.model import load_model
-from gpupipe.pipeline.read_stage import read_table
 from gpupipe.pipeline.run import run_pipeline
+from gpupipe.training.preparation.read_stage import read_table
 from tests.configs.retail_by_hand import customers, orders, purchases, read_lines
 from tests.features.histories import OPS_BY_NAME, ops_of, rows, sources
 

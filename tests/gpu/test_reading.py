@@ -20,8 +20,8 @@ from gpupipe.io.device.csv import chunks
 from gpupipe.io.device.obstacles import UnsupportedOnDevice, require_plain
 from gpupipe.io.settings import TableSource
 from gpupipe.io.source_reader import read_arrow
-from gpupipe.pipeline.read_stage import read_table
 from gpupipe.table.blocks import Table
+from gpupipe.training.preparation.read_stage import read_table
 from tests.gpu.tables import assert_same_table
 from tests.table.differences import table_difference
 

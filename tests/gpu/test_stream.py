@@ -11,8 +11,8 @@ from gpupipe.backends import choose
 from gpupipe.backends.gpu.backend import GpuBackend
 from gpupipe.config import parse_config
 from gpupipe.datasets.churn import write
-from gpupipe.pipeline.read_stage import read_table
 from gpupipe.table.blocks import Table
+from gpupipe.training.preparation.read_stage import read_table
 from tests.table.differences import table_difference
 
 

@@ -21,9 +21,9 @@ from gpupipe.errors import ArtifactError, ConfigError
 from gpupipe.models import early_refusal, fit
 from gpupipe.models.estimator import Estimator
 from gpupipe.models.files.skops import read_skops, write_skops
-from gpupipe.pipeline.checkpoints.run_checkpoints import RunCheckpoints, TrainingCheckpoints
 from gpupipe.pipeline.run import run_pipeline
 from gpupipe.random_streams import derive_seed
+from gpupipe.training.checkpoints.run_checkpoints import RunCheckpoints, TrainingCheckpoints
 from tests.models.folder_files import load_fitted
 
 HEAD = """\

@@ -12,8 +12,8 @@ from gpupipe.errors import ConfigError
 from gpupipe.model_parts.goal import Goal
 from gpupipe.models import MODELS
 from gpupipe.models.boosting import HistGradientBoosting
-from gpupipe.pipeline.preparation import choose_entries
 from gpupipe.tasks import Task
+from gpupipe.training.preparation.preparation import choose_entries
 
 TUNED = [(name, task) for name, model in MODELS.items() for task in sorted(model.tuned)]
 BINARY = Goal("binary", "y", ("no", "yes"), "the target has two values")

@@ -25,8 +25,8 @@ from gpupipe.errors import DataError, GpupipeError, SchemaError
 from gpupipe.partitions import source_chunks
 from gpupipe.partitions.read import LoadedPartitions, partition_table, read_partitions
 from gpupipe.partitions.table import PartitionedTable
-from gpupipe.pipeline.read_stage import read_table
 from gpupipe.table.blocks import Table
+from gpupipe.training.preparation.read_stage import read_table
 from tests.examples import examples
 from tests.inline_workers import InlineWorkers
 

@@ -26,7 +26,6 @@ from gpupipe.inference.drift.detection import input_columns, load_reference
 from gpupipe.inference.model import load_model
 from gpupipe.io.formats.registry import load_generator
 from gpupipe.pipeline import run as module
-from gpupipe.pipeline.checkpoints.run_checkpoints import RESUMED
 from gpupipe.pipeline.result import Run
 from gpupipe.pipeline.run import run_pipeline
 from gpupipe.rules import ColumnRules
@@ -35,6 +34,7 @@ from gpupipe.table.arrange import move_table
 from gpupipe.table.encode import encode
 from gpupipe.table.schema import declare
 from gpupipe.timeline.safe_points import StopSignal
+from gpupipe.training.checkpoints.run_checkpoints import RESUMED
 from tests.backends.double import DeviceArray, DeviceDouble, uncounted, xp
 
 ROWS = 100

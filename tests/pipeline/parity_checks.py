@@ -20,9 +20,9 @@ from gpupipe.model_parts.decision import Decision
 from gpupipe.models.fitted.device import DeviceNeighbors, HostModel
 from gpupipe.pipeline.model.export import export_model
 from gpupipe.pipeline.parity.rows import make_trial_rows
-from gpupipe.pipeline.preparation import open_job
-from gpupipe.pipeline.training import TrainedModel, train
 from gpupipe.timeline.timeline import Timeline
+from gpupipe.training.fit import TrainedModel, train
+from gpupipe.training.preparation.preparation import open_job
 from tests.backends.double import DeviceArray, DeviceDouble, uncounted
 
 # the simulator computes in Python, which warns about arithmetic with infinities

@@ -21,14 +21,14 @@ from gpupipe.errors import ConfigError, LimitError
 from gpupipe.model_parts import latency as timing
 from gpupipe.model_parts.latency import Latency
 from gpupipe.pipeline.candidate_latency import sample_rows
-from gpupipe.pipeline.job import Job
-from gpupipe.pipeline.preparation import open_job
 from gpupipe.pipeline.result import Run
 from gpupipe.pipeline.run import run_pipeline
-from gpupipe.pipeline.training import TrainedModel
 from gpupipe.table.blocks import Table
 from gpupipe.table.device.frame_columns import DeviceText
 from gpupipe.timeline.timeline import Timeline
+from gpupipe.training.fit import TrainedModel
+from gpupipe.training.job import Job
+from gpupipe.training.preparation.preparation import open_job
 from tests.inline_workers import InlineWorkers
 
 RESUMED = "loaded from a checkpoint"

@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from gpupipe.model_parts.part_checks import read_goal
-from gpupipe.pipeline.class_labels import ClassLabels, names_label
 from gpupipe.settings import Label
 from gpupipe.table.schema import Column
+from gpupipe.training.preparation.class_labels import ClassLabels, names_label
 
 
 @pytest.mark.parametrize(

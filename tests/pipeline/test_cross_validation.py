@@ -12,7 +12,7 @@ import pytest
 from sklearn.metrics import f1_score
 
 import gpupipe as gp
-from gpupipe.pipeline.held_out_decisions import folds_to_learn_from
+from gpupipe.training.selection.held_out_decisions import folds_to_learn_from
 
 RNG = np.random.default_rng(3)
 X = RNG.normal(size=(240, 2))

@@ -18,9 +18,9 @@ from gpupipe.backends import choose
 from gpupipe.config import parse_config
 from gpupipe.errors import ConfigError
 from gpupipe.io.input_files import InputFiles
-from gpupipe.pipeline.checkpoints.keys import inputs_key
 from gpupipe.pipeline.result import Run
 from gpupipe.pipeline.run import run_pipeline
+from gpupipe.training.checkpoints.keys import inputs_key
 
 ROWS = 2_000
 FEATURES = [

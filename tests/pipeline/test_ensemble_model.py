@@ -25,20 +25,20 @@ from gpupipe.features.program.fitted import FittedFeatures
 from gpupipe.model_parts.decision import Decision
 from gpupipe.models import FitContext
 from gpupipe.models.fitted.ensemble import FittedEnsemble
-from gpupipe.pipeline.checkpoints.contents import (
+from gpupipe.pipeline.model.export import export_model
+from gpupipe.pipeline.parity.rows import make_trial_rows
+from gpupipe.report.search_record import SearchRecord, TriedModel
+from gpupipe.timeline.timeline import Timeline
+from gpupipe.training.checkpoints.contents import (
     read_fitted_features,
     read_model,
     write_fitted_features,
     write_model,
 )
-from gpupipe.pipeline.checkpoints.keys import CheckpointKey
-from gpupipe.pipeline.job import Job
-from gpupipe.pipeline.model.export import export_model
-from gpupipe.pipeline.parity.rows import make_trial_rows
-from gpupipe.pipeline.preparation import open_job
-from gpupipe.pipeline.training import TrainedModel, fit_view
-from gpupipe.report.search_record import SearchRecord, TriedModel
-from gpupipe.timeline.timeline import Timeline
+from gpupipe.training.checkpoints.keys import CheckpointKey
+from gpupipe.training.fit import TrainedModel, fit_view
+from gpupipe.training.job import Job
+from gpupipe.training.preparation.preparation import open_job
 from tests.models.fitted.ensembles import ensemble_of, fit_member
 
 CONFIG: dict[str, Any] = {

@@ -21,9 +21,9 @@ from gpupipe.io.input_files import InputFiles
 from gpupipe.pipeline import memory as room
 from gpupipe.pipeline.plan import preview
 from gpupipe.pipeline.plan.run_plan import make_plan
-from gpupipe.pipeline.preparation import open_job
 from gpupipe.pipeline.run import run_pipeline
 from gpupipe.timeline.timeline import Timeline
+from gpupipe.training.preparation.preparation import open_job
 
 CUT_OFFS = ["2024-03-01", "2024-04-01"]
 

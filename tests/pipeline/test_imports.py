@@ -7,8 +7,8 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-from gpupipe.pipeline.imports import record_imports
 from gpupipe.timeline.timeline import Timeline
+from gpupipe.training.imports import record_imports
 
 HEAVY = {"sklearn", "scipy", "xgboost", "skops", "joblib", "matplotlib", "jinja2"}
 RUN = f"""
@@ -52,7 +52,7 @@ def test_a_library_that_is_missing_or_imported_is_not_reported(monkeypatch: Any)
     timeline = Timeline()
     record_imports(timeline, ["json", "no_such_library.x"])
     assert (timeline.imports, timeline.notes) == ({}, [])
-    monkeypatch.setattr("gpupipe.pipeline.imports.import_module", lambda name: SimpleNamespace())
+    monkeypatch.setattr("gpupipe.training.imports.import_module", lambda name: SimpleNamespace())
     record_imports(timeline, ["slow.part", "slow.other", "gpupipe.own"])
     assert set(timeline.imports) == set(timeline.to_json()["imports"]) == {"slow", "gpupipe"}
     assert [note.text.rpartition(" in ")[0] for note in timeline.notes] == ["imported slow"]

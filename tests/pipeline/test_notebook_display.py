@@ -20,7 +20,7 @@ RUN = """\
 from pathlib import Path
 from gpupipe.config import parse_config
 from gpupipe.timeline.display.console import Console, is_interactive
-from gpupipe.pipeline.leaderboard import leaderboard_rows
+from gpupipe.training.selection.leaderboard import leaderboard_rows
 from gpupipe.pipeline.run import run_pipeline
 
 config = parse_config({

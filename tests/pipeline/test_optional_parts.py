@@ -23,10 +23,10 @@ from gpupipe.models import Prediction
 from gpupipe.pipeline import held_out_table as table_module
 from gpupipe.pipeline import run as run_module
 from gpupipe.pipeline import run_report as report_module
-from gpupipe.pipeline.checkpoints.run_checkpoints import RESUMED
-from gpupipe.pipeline.job import Job
-from gpupipe.pipeline.optional_parts import OUR_BUG, optional_part
 from gpupipe.timeline.timeline import Timeline
+from gpupipe.training.checkpoints.run_checkpoints import RESUMED
+from gpupipe.training.job import Job
+from gpupipe.training.selection.optional_parts import OUR_BUG, optional_part
 
 PARTS = {
     "the coverage of intervals was not measured": (run_module, "measure_coverage"),

@@ -29,18 +29,18 @@ from gpupipe.inference.parity.check import TOLERANCE, compare_columns, compare_p
 from gpupipe.inference.parity.files import read_record
 from gpupipe.models import Prediction
 from gpupipe.models.fitted.linear import FittedLinear
-from gpupipe.pipeline.job import Job
-from gpupipe.pipeline.leaderboard import LeaderboardResult
 from gpupipe.pipeline.model.export import export_model
 from gpupipe.pipeline.parity.record import ParityRecord
 from gpupipe.pipeline.parity.rows import make_trial_rows
-from gpupipe.pipeline.preparation import folds_of, open_job
 from gpupipe.pipeline.result import Run
 from gpupipe.pipeline.run import run_pipeline
-from gpupipe.pipeline.selection import make_selection
-from gpupipe.pipeline.steps import Evaluation, TrainingRound
 from gpupipe.table.blocks import Table
 from gpupipe.timeline.timeline import Timeline
+from gpupipe.training.job import Job
+from gpupipe.training.preparation.preparation import folds_of, open_job
+from gpupipe.training.selection.leaderboard import LeaderboardResult
+from gpupipe.training.selection.selection import make_selection
+from gpupipe.training.steps import Evaluation, TrainingRound
 from gpupipe.typing import Array
 
 CONFIGS = Path(__file__).parents[2] / "configs"

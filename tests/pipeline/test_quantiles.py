@@ -121,7 +121,7 @@ def test_without_models_or_levels_there_are_defaults() -> None:
     assert made.config.source.quantile_levels == (0.1, 0.5, 0.9)
     from gpupipe.backends import choose
     from gpupipe.model_parts.goal import Goal
-    from gpupipe.pipeline.default_models import default_entries
+    from gpupipe.training.preparation.default_models import default_entries
 
     assert default_entries(Goal("quantile", "cnt"), on_gpu=choose("cpu").name == "gpu").entries
 

@@ -20,13 +20,13 @@ from gpupipe.errors import LimitError
 from gpupipe.files.drafts import STALE_SECONDS
 from gpupipe.io.input_files import InputFiles
 from gpupipe.models.matrix import predict_matrix
-from gpupipe.pipeline.checkpoints.contents import read_fitted_features, write_fitted_features
-from gpupipe.pipeline.checkpoints.keys import CheckpointKey, inputs_key, table_key
-from gpupipe.pipeline.checkpoints.run_checkpoints import RunCheckpoints
-from gpupipe.pipeline.checkpoints.store import CheckpointStore
-from gpupipe.pipeline.job import Candidate, CandidateTraining, Job
 from gpupipe.pipeline.run import run_pipeline
 from gpupipe.timeline.safe_points import StopSignal
+from gpupipe.training.checkpoints.contents import read_fitted_features, write_fitted_features
+from gpupipe.training.checkpoints.keys import CheckpointKey, inputs_key, table_key
+from gpupipe.training.checkpoints.run_checkpoints import RunCheckpoints
+from gpupipe.training.checkpoints.store import CheckpointStore
+from gpupipe.training.job import Candidate, CandidateTraining, Job
 
 ROWS = 1200
 RESUMED = "loaded from a checkpoint"
@@ -185,8 +185,8 @@ def test_corrupt_checkpoints_are_recomputed_with_a_note(table: Path, whole: byte
 
 def candidates(settings: Config, store: CheckpointStore, models: Sequence[int]) -> list[Candidate]:
     """Train some of the configured models, saving their checkpoints."""
-    from gpupipe.pipeline.preparation import open_job
     from gpupipe.timeline.timeline import Timeline
+    from gpupipe.training.preparation.preparation import open_job
 
     backend = choose("cpu")
     job: Job = open_job(settings, backend, Timeline())

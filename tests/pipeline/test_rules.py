@@ -20,12 +20,12 @@ from gpupipe.inference.model import Model, load_model
 from gpupipe.inference.scoring.cluster import score_on_workers
 from gpupipe.partitions import rules
 from gpupipe.pipeline.api import Pipeline
-from gpupipe.pipeline.read_stage import read_on_workers, read_table
 from gpupipe.pipeline.result import Run
-from gpupipe.pipeline.rules import enforce
 from gpupipe.pipeline.run import run_pipeline
 from gpupipe.table.device.frame_columns import DeviceText
 from gpupipe.table.encode import encode
+from gpupipe.training.preparation.read_stage import read_on_workers, read_table
+from gpupipe.training.preparation.rules import enforce
 from tests.inline_workers import InlineWorkers
 
 N = 240

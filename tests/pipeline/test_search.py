@@ -18,14 +18,14 @@ import yaml
 import gpupipe as gp
 from gpupipe.config import parse_config
 from gpupipe.errors import ArtifactError
-from gpupipe.pipeline import job
-from gpupipe.pipeline.leaderboard import leaderboard_rows
 from gpupipe.pipeline.run import run_pipeline
-from gpupipe.pipeline.training import TrainedModel, train
 from gpupipe.report.search_record import SearchRecord, TriedModel
 from gpupipe.report.tried_counts import TriedCounts
 from gpupipe.timeline.display.console import Console
 from gpupipe.timeline.safe_points import StopSignal
+from gpupipe.training import job
+from gpupipe.training.fit import TrainedModel, train
+from gpupipe.training.selection.leaderboard import leaderboard_rows
 
 MODELS = [{"logistic_regression": {}}, {"xgboost": {"n_estimators": 20}}]
 

@@ -14,7 +14,7 @@ from sklearn.metrics import accuracy_score, r2_score, roc_auc_score
 import gpupipe as gp
 from gpupipe.metrics import SliceColumn
 from gpupipe.pipeline.data_check import check_data
-from gpupipe.pipeline.slices import MOST_LEVELS, frequent_levels, number_levels
+from gpupipe.training.selection.slices import MOST_LEVELS, frequent_levels, number_levels
 
 RANDOM = np.random.default_rng(11)
 N = 900

@@ -14,9 +14,9 @@ import gpupipe
 from gpupipe.backends import choose
 from gpupipe.config import Config, parse_config
 from gpupipe.errors import ConfigError, SchemaError
-from gpupipe.pipeline.preparation import open_job
 from gpupipe.pipeline.run import run_pipeline
 from gpupipe.timeline.timeline import Timeline
+from gpupipe.training.preparation.preparation import open_job
 
 DAY = pd.Timedelta(days=1)
 OWN = {"key": "store", "time": "day", "columns": "sold"}

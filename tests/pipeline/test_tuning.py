@@ -26,17 +26,17 @@ from gpupipe.models import MODELS, FitContext
 from gpupipe.models.context import Resources
 from gpupipe.models.progress import ProgressReport
 from gpupipe.models.xgboost.settings import XGBoost
-from gpupipe.pipeline.preparation import require_tuning
 from gpupipe.pipeline.run import run_pipeline
-from gpupipe.pipeline.tuning import search as searching
-from gpupipe.pipeline.tuning.inner_folds import make_inner_folds
-from gpupipe.pipeline.tuning.pruning import step_of
-from gpupipe.pipeline.tuning.rounds import with_mean_rounds
-from gpupipe.pipeline.tuning.search import TunedEntry, tune_entry
 from gpupipe.random_streams import derive_seed
 from gpupipe.report.search_record import SearchRecord
 from gpupipe.splits import Split
 from gpupipe.timeline.safe_points import StopSignal
+from gpupipe.training.preparation.preparation import require_tuning
+from gpupipe.training.tuning import search as searching
+from gpupipe.training.tuning.inner_folds import make_inner_folds
+from gpupipe.training.tuning.pruning import step_of
+from gpupipe.training.tuning.rounds import with_mean_rounds
+from gpupipe.training.tuning.search import TunedEntry, tune_entry
 from tests.inline_workers import InlineWorkers
 
 ROWS = 600
@@ -325,9 +325,9 @@ KILL = f"""
 import os, signal, sys
 from pathlib import Path
 from gpupipe.config import load_config
-from gpupipe.pipeline.preparation import require_tuning
+from gpupipe.training.preparation.preparation import require_tuning
 from gpupipe.pipeline.run import run_pipeline
-from gpupipe.pipeline.tuning.training import FoldTraining
+from gpupipe.training.tuning.training import FoldTraining
 
 train, calls = FoldTraining.train, []
 def train_or_die(self, settings, fold, resources):
@@ -385,7 +385,7 @@ def test_a_trained_model_is_loaded_with_the_record_of_its_search(
 
 
 def test_optuna_is_required_before_training(table: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from gpupipe.pipeline import preparation
+    from gpupipe.training.preparation import preparation
 
     monkeypatch.setattr(preparation, "find_spec", lambda name: None)
     with pytest.raises(ConfigError, match=r"pip install 'gpupipe\[tune\]'"):

@@ -17,13 +17,13 @@ from hypothesis import strategies as st
 
 from gpupipe.backends import choose
 from gpupipe.inference.model import load_model
-from gpupipe.pipeline.job import Job
-from gpupipe.pipeline.preparation import folds_of, open_job
 from gpupipe.pipeline.result import Run
-from gpupipe.pipeline.training import learn_features, select_rows
 from gpupipe.splits.folds import hold_out
 from gpupipe.tasks import View
 from gpupipe.timeline.timeline import Timeline
+from gpupipe.training.fit import learn_features, select_rows
+from gpupipe.training.job import Job
+from gpupipe.training.preparation.preparation import folds_of, open_job
 from tests.examples import examples
 from tests.properties.fitting import in_bits
 from tests.properties.runs import TABLE, configured, run, table_with_target

@@ -38,9 +38,9 @@ from gpupipe.io.output_conflicts import require_no_conflict
 from gpupipe.io.source_reader import plain_arrow
 from gpupipe.metrics.predictions import predicted_labels
 from gpupipe.models.neural.files.onnx_check import check_onnx
-from gpupipe.pipeline.run_inputs import model_inputs
 from gpupipe.table.blocks import layout
 from gpupipe.table.row_encoder import RowEncoder
+from gpupipe.training.preparation.run_inputs import model_inputs
 from gpupipe_kernels.rows.lowering import lower
 
 if TYPE_CHECKING:

@@ -30,8 +30,8 @@ from gpupipe.models.fitted.device import matrix_on_host
 from gpupipe.models.fitted.prediction import column_bounds
 from gpupipe.pipeline.parity.record import ParityRecord, predict_arrays, record
 from gpupipe.pipeline.parity.rows import TrialRows
-from gpupipe.pipeline.training import TrainedModel
 from gpupipe.table.encode import encode
+from gpupipe.training.fit import TrainedModel
 from gpupipe.typing import Array
 
 if TYPE_CHECKING:

@@ -27,8 +27,8 @@ from gpupipe.io.column_settings import ColumnSettings
 from gpupipe.io.files import mask
 from gpupipe.io.output_conflicts import require_no_conflict
 from gpupipe.io.settings import TableSource
-from gpupipe.pipeline.rules import by_column, settle_served
 from gpupipe.rules.check import find_violations
+from gpupipe.training.preparation.rules import by_column, settle_served
 
 if TYPE_CHECKING:
     from gpupipe.partitions.source_chunks import ArrowChunks

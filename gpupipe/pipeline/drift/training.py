@@ -25,10 +25,10 @@ from gpupipe.inference.drift.reference import (
 from gpupipe.inference.drift.scores import score_references
 from gpupipe.inference.prediction.prediction_table import prediction_table
 from gpupipe.model_parts.decision import calibrates
-from gpupipe.pipeline.job import Job
-from gpupipe.pipeline.leaderboard import LeaderboardResult
 from gpupipe.table.blocks import EncodedTable, Table
 from gpupipe.table.schema import FIRST_LEVEL, NULL, Column, Schema
+from gpupipe.training.job import Job
+from gpupipe.training.selection.leaderboard import LeaderboardResult
 from gpupipe.typing import Array
 
 Edges = Mapping[str, Array]

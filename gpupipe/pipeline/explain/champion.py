@@ -19,13 +19,13 @@ from gpupipe.models import Prediction
 from gpupipe.models.matrix import gather_rows
 from gpupipe.models.progress import ProgressReport
 from gpupipe.pipeline.explanation import ExplainedRows
-from gpupipe.pipeline.job import Job
-from gpupipe.pipeline.leaderboard import LeaderboardResult
 from gpupipe.pipeline.parity.rows import decoded_values, recorded_rows
-from gpupipe.pipeline.training import TrainedModel
 from gpupipe.random_streams import make_generator
 from gpupipe.report.contributions import ExplainedColumn, TargetContributions
 from gpupipe.report.example_rows import ExampleRow
+from gpupipe.training.fit import TrainedModel
+from gpupipe.training.job import Job
+from gpupipe.training.selection.leaderboard import LeaderboardResult
 from gpupipe.typing import Array, HostArray
 
 MOST_ROWS, FIRST_ROWS = 500, 32  # of trees and linear models; trees compute 32 rows at once

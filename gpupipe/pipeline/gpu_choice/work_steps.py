@@ -12,7 +12,7 @@ from gpupipe.pipeline.gpu_choice.work import Work
 from gpupipe.pipeline.plan.model_costs import EstimatorCosts, ModelCosts, NetworkCosts, costs_of
 from gpupipe.pipeline.plan.preview import Preview
 from gpupipe.pipeline.plan.read_refusal import read_refusal
-from gpupipe.pipeline.steps import (
+from gpupipe.training.steps import (
     Evaluation,
     LatencyMeasurement,
     RunSteps,

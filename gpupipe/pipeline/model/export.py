@@ -27,10 +27,10 @@ from gpupipe.model_parts.goal import Goal
 from gpupipe.model_parts.importances import Importances
 from gpupipe.model_parts.user_code import write_kernels
 from gpupipe.pipeline.parity.rows import TrialRows
-from gpupipe.pipeline.plugins import plugins_of
-from gpupipe.pipeline.training import TrainedModel
 from gpupipe.rules.model_rules import ServedRules
 from gpupipe.table.schema import Schema
+from gpupipe.training.fit import TrainedModel
+from gpupipe.training.preparation.plugins import plugins_of
 
 
 def describe_goal(goal: Goal) -> dict[str, Any]:

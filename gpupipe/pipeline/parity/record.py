@@ -15,8 +15,8 @@ from gpupipe.model_parts.decision import Decision
 from gpupipe.model_parts.goal import Goal
 from gpupipe.models import FittedModel, Prediction
 from gpupipe.pipeline.parity.rows import TrialRows
-from gpupipe.pipeline.training import TrainedModel
 from gpupipe.table.encode import encode
+from gpupipe.training.fit import TrainedModel
 from gpupipe.typing import Array
 
 REACH = 2.0  # rows are predicted if no feature exceeds this multiple of its largest value in the rows of the run

@@ -17,7 +17,7 @@ from gpupipe.table.schema import FIRST_LEVEL, NAT, NULL, Column
 from gpupipe.typing import Array
 
 if TYPE_CHECKING:
-    from gpupipe.pipeline.job import Job
+    from gpupipe.training.job import Job
 
 RUN_ROWS = 128
 MADE_ROWS = 192  # generated with usual values, and again with extreme ones; with more values, rows have several

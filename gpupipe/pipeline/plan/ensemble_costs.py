@@ -9,11 +9,11 @@ from gpupipe.backends import choose
 from gpupipe.backends.probe import lacks_nothing
 from gpupipe.config import ModelEntry
 from gpupipe.models.best import Best
-from gpupipe.pipeline.ensemble.fold_training import MOST_CELLS
-from gpupipe.pipeline.ensemble.folds import fold_choices
-from gpupipe.pipeline.ensemble.portfolio import PortfolioEntry, make_portfolio
 from gpupipe.pipeline.plan.model_costs import ModelCosts, NetworkCosts, costs_of_one
-from gpupipe.pipeline.steps import TrainingRound, training_steps
+from gpupipe.training.ensemble.fold_training import MOST_CELLS
+from gpupipe.training.ensemble.folds import fold_choices
+from gpupipe.training.ensemble.portfolio import PortfolioEntry, make_portfolio
+from gpupipe.training.steps import TrainingRound, training_steps
 from gpupipe.units import format_duration
 
 MATRIX_CELL = 4  # float32

@@ -23,7 +23,7 @@ from gpupipe.models.neural.settings import NeuralSettings
 from gpupipe.models.neural.training_problem import n_network_outputs
 from gpupipe.pipeline.plan import costs
 from gpupipe.pipeline.plan.preview import Preview
-from gpupipe.pipeline.tuning.memory import tuning_notes
+from gpupipe.training.tuning.memory import tuning_notes
 
 DEVICE_PREDICT_ROWS = 1 << 20
 

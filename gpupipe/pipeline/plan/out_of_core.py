@@ -15,7 +15,7 @@ from gpupipe.partitions.training_memory import SHARE, binned_bytes, gathered_byt
 from gpupipe.pipeline.plan import costs
 from gpupipe.pipeline.plan.model_costs import costs_of
 from gpupipe.pipeline.plan.planner import MATRIX_CELL, Planner
-from gpupipe.pipeline.steps import TrainingRound
+from gpupipe.training.steps import TrainingRound
 
 
 class OutOfCorePlanner(Planner):

@@ -25,9 +25,9 @@ from gpupipe.pipeline.plan import costs
 from gpupipe.pipeline.plan.model_costs import costs_of
 from gpupipe.pipeline.plan.preview import Preview
 from gpupipe.pipeline.plan.read_refusal import read_refusal
-from gpupipe.pipeline.steps import REFIT, Evaluation, RunSteps, SelectionStep, TrainingRound, training_steps
-from gpupipe.pipeline.tuning.memory import tuning_bytes
 from gpupipe.tasks import View
+from gpupipe.training.steps import REFIT, Evaluation, RunSteps, SelectionStep, TrainingRound, training_steps
+from gpupipe.training.tuning.memory import tuning_bytes
 from gpupipe.units import GIB
 
 MATRIX_CELL = 4  # float32

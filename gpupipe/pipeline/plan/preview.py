@@ -23,16 +23,16 @@ from gpupipe.model_parts.goal import Goal
 from gpupipe.models import FitContext
 from gpupipe.names import count_noun
 from gpupipe.pipeline.data_check import MORE_ROWS
-from gpupipe.pipeline.default_models import default_entries
-from gpupipe.pipeline.input_copies import find_inputs
-from gpupipe.pipeline.job import Job
 from gpupipe.pipeline.plan.sampling import sampled_tables
-from gpupipe.pipeline.preparation import choose_entries, folds_of, open_job
-from gpupipe.pipeline.steps import needs_validation
-from gpupipe.pipeline.training import fit_view, require_joint
 from gpupipe.splits import hold_out
 from gpupipe.tasks import View
 from gpupipe.timeline.timeline import Timeline
+from gpupipe.training.fit import fit_view, require_joint
+from gpupipe.training.job import Job
+from gpupipe.training.preparation.default_models import default_entries
+from gpupipe.training.preparation.input_copies import find_inputs
+from gpupipe.training.preparation.preparation import choose_entries, folds_of, open_job
+from gpupipe.training.steps import needs_validation
 from gpupipe.typing import Array
 
 

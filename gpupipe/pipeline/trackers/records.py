@@ -12,11 +12,11 @@ import yaml
 
 from gpupipe.config import Config, resolved_yaml
 from gpupipe.files.jsonfile import plain
-from gpupipe.pipeline.checkpoints.keys import CheckpointKey
-from gpupipe.pipeline.job import Job
-from gpupipe.pipeline.leaderboard import LeaderboardEntry, LeaderboardResult
 from gpupipe.pipeline.trackers.tracker import MetricPoint, TrackedDataset
 from gpupipe.timeline.timeline import Stage
+from gpupipe.training.checkpoints.keys import CheckpointKey
+from gpupipe.training.job import Job
+from gpupipe.training.selection.leaderboard import LeaderboardEntry, LeaderboardResult
 
 NOT_PARAMETERS = ("name", "output", "output_mode", "monitor", "track")  # sections that change no result and no cost
 

@@ -16,11 +16,6 @@ from gpupipe.backends.polling_thread import PollingThread
 from gpupipe.config import Config, resolved_yaml
 from gpupipe.config.trackers import TrackSettings
 from gpupipe.errors import LimitError, StoppedError
-from gpupipe.pipeline.checkpoints.keys import CheckpointKey, digest
-from gpupipe.pipeline.checkpoints.store import CheckpointStore
-from gpupipe.pipeline.job import Job
-from gpupipe.pipeline.leaderboard import LeaderboardResult
-from gpupipe.pipeline.steps import REFIT
 from gpupipe.pipeline.trackers.connection import TrackerConnection
 from gpupipe.pipeline.trackers.records import (
     candidate_points,
@@ -38,6 +33,11 @@ from gpupipe.pipeline.trackers.records import (
 from gpupipe.pipeline.trackers.tracker import MetricPoint, RunStatus
 from gpupipe.report.search_record import TriedModel
 from gpupipe.timeline.timeline import Note, Stage, Timeline
+from gpupipe.training.checkpoints.keys import CheckpointKey, digest
+from gpupipe.training.checkpoints.store import CheckpointStore
+from gpupipe.training.job import Job
+from gpupipe.training.selection.leaderboard import LeaderboardResult
+from gpupipe.training.steps import REFIT
 
 RECORDS = ("config.yaml", "metrics.json", "timeline.json", "tuned.yaml")
 UPLOADED = {

@@ -26,10 +26,10 @@ from gpupipe.io.source_reader import read_arrow
 from gpupipe.pipeline.plan import costs
 from gpupipe.pipeline.plan.planner import Ledger, Planner
 from gpupipe.pipeline.plan.preview import preview
-from gpupipe.pipeline.read_stage import read_table
 from gpupipe.table.blocks import Table
 from gpupipe.table.encode import encode
 from gpupipe.table.encode_chunks import encode_chunks
+from gpupipe.training.preparation.read_stage import read_table
 from gpupipe.units import GIB
 from tests.backends.pandas_double import PandasBackend
 

@@ -13,8 +13,8 @@ from gpupipe.backends import Backend, choose
 from gpupipe.config import Config, parse_config
 from gpupipe.errors import ConfigError, DeviceError, GpupipeError
 from gpupipe.features.history.derivation import derive, derived_ops
-from gpupipe.pipeline.read_stage import read_table
 from gpupipe.table.blocks import Table
+from gpupipe.training.preparation.read_stage import read_table
 from tests.io.device import test_source_reader as test_device
 from tests.io.device.test_source_reader import assert_same_table
 

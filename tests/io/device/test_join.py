@@ -17,10 +17,10 @@ from gpupipe.errors import GpupipeError
 from gpupipe.io.device.source_reader import read_frame
 from gpupipe.io.join import read_joined
 from gpupipe.io.settings import JoinedTable, Source
-from gpupipe.pipeline.read_stage import read_table
 from gpupipe.table.blocks import Table
 from gpupipe.table.device.encode import encode_frame
 from gpupipe.table.encode import encode
+from gpupipe.training.preparation.read_stage import read_table
 from tests.backends.pandas_double import PandasBackend
 from tests.examples import examples
 from tests.io.device.test_source_reader import PandasDevice, assert_same_table

@@ -27,10 +27,10 @@ from gpupipe.io.device.source_reader import read_frame
 from gpupipe.io.files import SourceFile
 from gpupipe.io.settings import JoinedTable, Source
 from gpupipe.io.source_reader import read_arrow
-from gpupipe.pipeline.read_stage import read_table
 from gpupipe.table.blocks import Table
 from gpupipe.table.device.encode import encode_frame
 from gpupipe.table.encode import encode
+from gpupipe.training.preparation.read_stage import read_table
 from tests.backends.pandas_double import PandasBackend
 from tests.examples import examples
 

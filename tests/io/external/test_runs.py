@@ -15,8 +15,8 @@ from gpupipe.bench.inputs import inputs
 from gpupipe.cli import main
 from gpupipe.config import load_config
 from gpupipe.io.source_reader import read_arrow
-from gpupipe.pipeline.checkpoints.keys import inputs_key
-from gpupipe.pipeline.input_copies import find_inputs
+from gpupipe.training.checkpoints.keys import inputs_key
+from gpupipe.training.preparation.input_copies import find_inputs
 from tests.postgresql import PASSWORD, PostgresqlServer
 
 RUN = {

@@ -12,10 +12,10 @@ import pytest
 import gpupipe as gp
 from gpupipe.config import Config, parse_config
 from gpupipe.errors import ConfigError
-from gpupipe.pipeline.checkpoints import fold_models
-from gpupipe.pipeline.ensemble import fold_training, require_one_process
 from gpupipe.pipeline.run import run_pipeline
 from gpupipe.timeline.safe_points import StopSignal
+from gpupipe.training.checkpoints import fold_models
+from gpupipe.training.ensemble import fold_training, require_one_process
 
 MODELS = ["logistic_regression"]  # two configurations
 

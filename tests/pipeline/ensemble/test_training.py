@@ -16,12 +16,12 @@ from gpupipe.models import MODELS, FitContext, FittedModel, Prediction, Resource
 from gpupipe.models.best import PORTFOLIO_MODELS, Best
 from gpupipe.models.context import DeadlineReached
 from gpupipe.models.linear import LogisticRegression
-from gpupipe.pipeline.ensemble import fit_ensemble, portfolio, training
-from gpupipe.pipeline.ensemble.fold_training import EnsembleRows, FoldModel, run_together
-from gpupipe.pipeline.ensemble.portfolio import PortfolioEntry, make_portfolio
-from gpupipe.pipeline.ensemble.scores import HeldOutScore
-from gpupipe.pipeline.ensemble.time_limit import TrainingTime
-from gpupipe.pipeline.ensemble.training import EnsembleTraining
+from gpupipe.training.ensemble import fit_ensemble, portfolio, training
+from gpupipe.training.ensemble.fold_training import EnsembleRows, FoldModel, run_together
+from gpupipe.training.ensemble.portfolio import PortfolioEntry, make_portfolio
+from gpupipe.training.ensemble.scores import HeldOutScore
+from gpupipe.training.ensemble.time_limit import TrainingTime
+from gpupipe.training.ensemble.training import EnsembleTraining
 
 N = 400
 RNG = np.random.default_rng(0)

@@ -8,7 +8,7 @@ import math
 import numpy as np
 import pytest
 
-from gpupipe.pipeline.ensemble.weights import select_weights
+from gpupipe.training.ensemble.weights import select_weights
 
 RNG = np.random.default_rng(0)
 Y = RNG.normal(size=200)

@@ -16,8 +16,6 @@ from gpupipe.inference.parity.verification import Verification
 from gpupipe.metrics import ColumnImportance
 from gpupipe.model_parts.goal import Goal
 from gpupipe.names import count_noun, enumerate_names
-from gpupipe.pipeline.job import Job
-from gpupipe.pipeline.leaderboard import LeaderboardResult
 from gpupipe.pipeline.model.card.data_sections import columns_section, data_section
 from gpupipe.pipeline.model.card.example import use_section
 from gpupipe.pipeline.model.card.facts import CardFacts
@@ -27,6 +25,8 @@ from gpupipe.pipeline.model.card.split_record import SplitRecord
 from gpupipe.report.intervals import IntervalCoverage
 from gpupipe.report.sentences import search_summary
 from gpupipe.report.text import metric, metric_title, task_title
+from gpupipe.training.job import Job
+from gpupipe.training.selection.leaderboard import LeaderboardResult
 from gpupipe.units import KIB, format_size
 
 MOST_BYTES = 64 * KIB

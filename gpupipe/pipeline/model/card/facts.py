@@ -12,14 +12,14 @@ from gpupipe.inference.parity.verification import Verification
 from gpupipe.metrics import METRICS, ColumnImportance
 from gpupipe.model_parts.decision import Decision
 from gpupipe.model_parts.goal import Goal
-from gpupipe.pipeline.job import Job
-from gpupipe.pipeline.leaderboard import LeaderboardResult, leaderboard_rows
 from gpupipe.pipeline.model.card.markdown import code, prose
 from gpupipe.pipeline.model.card.split_record import SplitRecord
 from gpupipe.report.data import ReportData
 from gpupipe.report.intervals import IntervalCoverage
 from gpupipe.table.schema import Column
 from gpupipe.tasks import SUPERVISED
+from gpupipe.training.job import Job
+from gpupipe.training.selection.leaderboard import LeaderboardResult, leaderboard_rows
 
 
 @dataclass(frozen=True, kw_only=True)

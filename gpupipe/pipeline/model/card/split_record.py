@@ -8,9 +8,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from gpupipe.model_parts.goal import Goal
-from gpupipe.pipeline.job import Job
 from gpupipe.splits import Fold, final_training_rows
 from gpupipe.table.schema import NAT
+from gpupipe.training.job import Job
 from gpupipe.typing import Array
 
 TimeRange = tuple[float, float]

@@ -22,7 +22,7 @@ from gpupipe.io.formats.csv.header import CsvHeader
 from gpupipe.io.settings import Source
 from gpupipe.pipeline.plan.planner import Ledger, Planner
 from gpupipe.pipeline.plan.preview import preview
-from gpupipe.pipeline.read_stage import read_table
+from gpupipe.training.preparation.read_stage import read_table
 from tests.backends.pandas_double import PandasBackend
 from tests.examples import examples
 from tests.io.device.test_files import source_of

@@ -1,0 +1,1 @@
+"""Training of models: preparation, candidates, and the choice between them."""

@@ -1,0 +1,108 @@
+"""Training of the ensemble ``best``: portfolio, bagging, selection of weights, time limit."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+from gpupipe.errors import ConfigError
+
+if TYPE_CHECKING:
+    from gpupipe.config import ModelEntry
+    from gpupipe.metrics import Evaluate
+    from gpupipe.models import FitContext
+    from gpupipe.models.best import Best
+    from gpupipe.models.fitted.ensemble import FittedEnsemble
+    from gpupipe.partitions.workers import Workers
+    from gpupipe.report.search_record import SearchRecord
+    from gpupipe.training.ensemble.entry_training import FoldModelStore
+    from gpupipe.typing import Array
+
+
+def fit_ensemble(
+    X: Array,
+    model: Best,
+    y: Array | None,
+    context: FitContext,
+    evaluate: Evaluate,
+    n_rounds: int = 1,
+    store: FoldModelStore | None = None,
+    clock: Callable[[], float] = time.perf_counter,
+) -> tuple[FittedEnsemble, SearchRecord]:
+    """Train an ensemble and return it, with the record of the models that were tried.
+
+    Every model of the portfolio is trained once for each fold of the rows, and predicts the rows of the fold. A forest
+    is trained once, if its trees can predict the rows that they were not grown on. The weights are selected on these
+    predictions by ``context.metric``. The features, with their cross-fitted target encodings, are fitted once on all
+    rows, not once per fold.
+
+    Parameters
+    ----------
+    X : array of float32, shape (n, d), column-major
+        The combined view, on the device of the backend.
+    y : array, shape (n,)
+        Class codes or numbers, on the host.
+    evaluate : Evaluate
+        Threshold and costs, for metrics of decisions; the latency limit.
+    n_rounds : int
+        Number of training rounds among which the time limit is divided.
+
+    Raises
+    ------
+    ConfigError
+        If a model that is named is not installed.
+    GpupipeError
+        The error of the first model, if none could be trained.
+    """
+    import numpy as np
+
+    from gpupipe.models.weights import row_weights
+    from gpupipe.tasks import CLASSIFICATION
+    from gpupipe.training.ensemble.entry_training import NoFoldModels
+    from gpupipe.training.ensemble.fold_training import EnsembleRows
+    from gpupipe.training.ensemble.portfolio import make_portfolio
+    from gpupipe.training.ensemble.scores import HeldOutScore
+    from gpupipe.training.ensemble.time_limit import TrainingTime
+    from gpupipe.training.ensemble.training import EnsembleTraining
+
+    assert y is not None
+    weights = context.weights
+    if context.task in CLASSIFICATION:
+        codes = np.asarray(y).astype(np.int64)
+        weights = row_weights(codes, model.class_weight, context.class_labels, context.n_classes, weights)
+    elif model.class_weight is not None:
+        raise ConfigError(
+            f"class_weight is for classification; the task is {context.task}",
+            where="models: best.class_weight",
+            fix="remove class_weight",
+        )
+    portfolio = make_portfolio(
+        context.task, context.backend, model.models, has_weights=weights is not None,
+        has_groups=context.groups is not None, n_classes=context.n_classes,
+    )  # fmt: skip
+    threshold: Any = evaluate.threshold
+    score = HeldOutScore(
+        context.metric, context.task, context.n_classes, context.backend.host,
+        0.5 if isinstance(threshold, str) else threshold, evaluate.cost,
+    )  # fmt: skip
+    limit = None if model.time_limit is None else model.time_limit / n_rounds
+    training = EnsembleTraining(
+        model, EnsembleRows(X, y, weights, context), portfolio, score, TrainingTime(limit, clock),
+        store or NoFoldModels(), evaluate.max_latency,
+    )  # fmt: skip
+    return training.train()
+
+
+def require_one_process(entries: Sequence[ModelEntry], workers: Workers | None) -> None:
+    """Raise ConfigError if an ensemble would be trained on rows that are partitioned across workers."""
+    from gpupipe.models.best import Best
+
+    for entry in entries:
+        if workers is not None and isinstance(entry.params, Best):
+            raise ConfigError(
+                "an ensemble needs the training rows in the memory of one process, and this run partitions them",
+                where=f"models: {entry.label}",
+                fix="list the models to compare, such as models: [xgboost, logistic_regression], or run on one machine "
+                "with enough memory",
+            )

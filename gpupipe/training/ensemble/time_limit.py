@@ -1,0 +1,58 @@
+"""Time limit of an ensemble: elapsed time, and predicted costs of models."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from statistics import median
+
+from gpupipe.training.ensemble.portfolio import PortfolioEntry
+
+EXPORT_SHARE = 0.06
+"""Share of the time limit kept for the selection of weights, export and report."""
+
+
+class TrainingTime:
+    """Elapsed and remaining time of the training of an ensemble.
+
+    The cost of a fold is predicted from the folds that were measured: those of the same model, else all. `limit` is in
+    seconds, as the time that `clock` returns; None: no limit.
+    """
+
+    def __init__(self, limit: float | None, clock: Callable[[], float]) -> None:
+        self.limit, self._clock, self._start = limit, clock, clock()
+        self._deadline = math.inf if limit is None else limit * (1 - EXPORT_SHARE)
+        self._resumed = 0.0
+        self._units: dict[str, list[float]] = {}
+
+    @property
+    def is_measured(self) -> bool:
+        """True once the seconds of a fold were measured."""
+        return bool(self._units)
+
+    def is_measured_for(self, entry: PortfolioEntry) -> bool:
+        """Return whether the seconds of a fold were measured for a model of this name."""
+        return entry.name in self._units
+
+    @property
+    def elapsed(self) -> float:
+        """Seconds since the start, with those of the checkpoints of an interrupted run."""
+        return self._clock() - self._start + self._resumed
+
+    @property
+    def remaining(self) -> float:
+        """Seconds until training must end; infinite without a limit."""
+        return self._deadline - self.elapsed
+
+    def add_resumed(self, seconds: float) -> None:
+        """Count the seconds that an interrupted run spent."""
+        self._resumed += seconds
+
+    def add_measured(self, entry: PortfolioEntry, seconds: float) -> None:
+        """Record the seconds of one fold of an entry."""
+        self._units.setdefault(entry.name, []).append(seconds / entry.cost)
+
+    def fold_seconds(self, entry: PortfolioEntry) -> float:
+        """Return the predicted seconds of one fold of an entry; 0 before anything was measured."""
+        units = self._units.get(entry.name) or [unit for found in self._units.values() for unit in found]
+        return entry.cost * median(units) if units else 0.0

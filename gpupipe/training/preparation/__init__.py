@@ -1,0 +1,1 @@
+"""What a run prepares before its first training."""

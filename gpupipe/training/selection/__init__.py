@@ -1,0 +1,1 @@
+"""Choice of the champion among the candidates of a run."""
