@@ -20,12 +20,12 @@ from pathlib import Path
 from typing import Any
 
 from gpupipe.config import load_config
-from gpupipe.pipeline.gpu_choice.cpu_peaks import measure_core
-from gpupipe.pipeline.gpu_choice.roofline import Peaks
-from gpupipe.pipeline.gpu_choice.stage_times import on_cpu
-from gpupipe.pipeline.gpu_choice.work import Work
-from gpupipe.pipeline.gpu_choice.work_steps import WorkSteps
-from gpupipe.pipeline.plan.preview import preview
+from gpupipe.plan.gpu_choice.cpu_peaks import measure_core
+from gpupipe.plan.gpu_choice.roofline import Peaks
+from gpupipe.plan.gpu_choice.stage_times import on_cpu
+from gpupipe.plan.gpu_choice.work import Work
+from gpupipe.plan.gpu_choice.work_steps import WorkSteps
+from gpupipe.plan.preview import preview
 
 ROOT = Path(__file__).parents[1]
 SHORTEST = 0.02  # seconds; shorter stages are not shown
@@ -137,7 +137,7 @@ def stages_of(run: Run, measured: dict[str, float]) -> Iterator[tuple[str, str, 
 
 def predicted(name: str, kind: str, work: Work, core: Peaks, n_folds: int = 1) -> float | None:
     """Return the predicted CPU seconds of a stage."""
-    from gpupipe.pipeline.gpu_choice.work_steps import StageWork
+    from gpupipe.plan.gpu_choice.work_steps import StageWork
 
     one = on_cpu(StageWork(name, kind, work.times(1 / n_folds), False), core, 1)
     return None if one is None else n_folds * one.seconds.high

@@ -27,7 +27,7 @@ from gpupipe.config import load_config
 from gpupipe.datasets.churn import customers, events, write
 from gpupipe.features import OPS
 from gpupipe.models import MODELS
-from gpupipe.pipeline.data_check import check_data
+from gpupipe.plan.data_check import check_data
 
 ROOT = Path(__file__).parent.parent
 DOCS = ROOT / "docs"

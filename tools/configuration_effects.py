@@ -78,7 +78,7 @@ LIBRARIES = (
     "adbc_driver_postgresql.dbapi",
     "distributed",
     "fsspec.implementations.http",
-    "gpupipe.pipeline.gpu_choice.estimates",
+    "gpupipe.plan.gpu_choice.estimates",
     "pyiceberg.catalog.sql",
     "pyiceberg.io.pyarrow",
 )

@@ -64,7 +64,7 @@ def _of_the_data(config: Config) -> list[str]:
     """Return the lines about the sampled rows: their number, task, matrix widths and warnings."""
     from gpupipe.config.redacted_output import redact_output
     from gpupipe.features.ops.generate import Generate
-    from gpupipe.pipeline.data_check import check_data
+    from gpupipe.plan.data_check import check_data
     from gpupipe.training.preparation.run_inputs import code_line
 
     with redact_output(config.origin.redactor):

@@ -15,10 +15,10 @@ from gpupipe.units import GIB
 
 if TYPE_CHECKING:
     from gpupipe.io.output_conflicts import ProtectedInput
-    from gpupipe.pipeline.gpu_choice.estimates import ConfigEstimates, GpuEstimate, RowRange
-    from gpupipe.pipeline.gpu_choice.gpu_specs import GpuCatalog, GpuSpec
-    from gpupipe.pipeline.gpu_choice.prices import HourPrices
-    from gpupipe.pipeline.gpu_choice.stage_times import RunTime, TimeRange
+    from gpupipe.plan.gpu_choice.estimates import ConfigEstimates, GpuEstimate, RowRange
+    from gpupipe.plan.gpu_choice.gpu_specs import GpuCatalog, GpuSpec
+    from gpupipe.plan.gpu_choice.prices import HourPrices
+    from gpupipe.plan.gpu_choice.stage_times import RunTime, TimeRange
 
 NONE = "–"
 CATALOG = (
@@ -66,8 +66,8 @@ def command(
       5  a table cannot be read, or contradicts the configuration
     """
     from gpupipe.errors import ConfigError
-    from gpupipe.pipeline.gpu_choice.gpu_specs import load_gpus
-    from gpupipe.pipeline.gpu_choice.prices import HourPrices, read_prices
+    from gpupipe.plan.gpu_choice.gpu_specs import load_gpus
+    from gpupipe.plan.gpu_choice.prices import HourPrices, read_prices
 
     catalog = load_gpus()
     gpus = catalog.choose(keys, "--gpu")
@@ -90,7 +90,7 @@ def _estimate(
     from gpupipe.config import load_config
     from gpupipe.config.locations import locate_errors
     from gpupipe.config.redacted_output import redact_output
-    from gpupipe.pipeline.gpu_choice.estimates import estimate_gpus
+    from gpupipe.plan.gpu_choice.estimates import estimate_gpus
     from gpupipe.training.preparation.run_inputs import refuse_code, run_inputs
 
     settings = load_config(config, overrides)

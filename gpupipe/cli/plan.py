@@ -14,7 +14,7 @@ from gpupipe.units import GIB, parse_size
 
 if TYPE_CHECKING:
     from gpupipe.backends import Device
-    from gpupipe.pipeline.plan.run_plan import RunPlan
+    from gpupipe.plan.run_plan import RunPlan
 
 PIPE_WIDTH = 140  # columns of a table without a terminal
 
@@ -69,7 +69,7 @@ def command(
     from gpupipe.config import load_config
     from gpupipe.config.locations import locate_errors
     from gpupipe.config.redacted_output import redact_output
-    from gpupipe.pipeline.plan.run_plan import make_plan
+    from gpupipe.plan.run_plan import make_plan
     from gpupipe.report.text import printable
     from gpupipe.training.preparation.run_inputs import code_line, refuse_code, run_inputs
 

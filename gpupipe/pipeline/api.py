@@ -39,7 +39,7 @@ from gpupipe_kernels.engines import EngineSetting
 if TYPE_CHECKING:
     from distributed import Client
 
-    from gpupipe.pipeline.plan.run_plan import RunPlan
+    from gpupipe.plan.run_plan import RunPlan
 
 Section = Mapping[str, Any]
 
@@ -347,7 +347,7 @@ class Pipeline(FeatureAccess):
         ['read', 'split', 'features', 'train gaussian_nb']
         """
         with python_errors(self.config):
-            from gpupipe.pipeline.plan.run_plan import make_plan
+            from gpupipe.plan.run_plan import make_plan
 
             return make_plan(self.config, None if assume_gpu is None else read_size("assume_gpu", assume_gpu))
 

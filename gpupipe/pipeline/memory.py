@@ -12,7 +12,7 @@ from gpupipe.io.input_files import InputFiles
 from gpupipe.units import GIB
 
 if TYPE_CHECKING:
-    from gpupipe.pipeline.plan.run_plan import RunPlan
+    from gpupipe.plan.run_plan import RunPlan
 
 # Memory that is certainly enough, so that no plan is needed: a constant plus a multiple of the bytes on disk.
 ENOUGH, MANY_TIMES = GIB, 64
@@ -26,7 +26,7 @@ def plan_out_of_core(config: Config, backend: Backend, files: InputFiles) -> Run
     """
     if backend.name != "cpu" or ENOUGH + MANY_TIMES * _input_bytes(files) < backend.memory().available:
         return None
-    from gpupipe.pipeline.plan.run_plan import make_plan
+    from gpupipe.plan.run_plan import make_plan
 
     try:
         plan = make_plan(config.model_copy(update={"device": "cpu"}), files=files)

@@ -1,4 +1,4 @@
-"""Steps of a run in order: `gpupipe.pipeline.run` executes them, `gpupipe.pipeline.plan` predicts them."""
+"""Steps of a run in order: `gpupipe.pipeline.run` executes them, `gpupipe.plan` predicts them."""
 
 from __future__ import annotations
 

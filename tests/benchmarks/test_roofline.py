@@ -7,8 +7,8 @@ import json
 import pytest
 
 from benchmarks import roofline
-from gpupipe.pipeline.gpu_choice.roofline import Peaks, Rate, roofline_seconds
-from gpupipe.pipeline.gpu_choice.work import Work
+from gpupipe.plan.gpu_choice.roofline import Peaks, Rate, roofline_seconds
+from gpupipe.plan.gpu_choice.work import Work
 
 CORE = Peaks(1e10, 5e10, 2e10, 5e10)
 

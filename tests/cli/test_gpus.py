@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from gpupipe.pipeline.gpu_choice.gpu_specs import load_gpus
-from gpupipe.pipeline.gpu_choice.prices import read_prices
+from gpupipe.plan.gpu_choice.gpu_specs import load_gpus
+from gpupipe.plan.gpu_choice.prices import read_prices
 
 
 def test_the_table_lists_every_gpu(gpupipe, monkeypatch):

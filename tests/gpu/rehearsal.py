@@ -42,7 +42,7 @@ from gpupipe.backends.gpu import estimators
 from gpupipe.backends.gpu.backend import GpuBackend
 from gpupipe.backends.gpu.memory import set_up
 from gpupipe.backends.probe import RAPIDS, GpuProbe
-from gpupipe.pipeline.plan import run_plan
+from gpupipe.plan import run_plan
 from gpupipe_kernels.interpreters.numpy import interpreter as numpy_interpreter
 from tests.backends.double import DeviceArray, DeviceDouble, _unwrapped, xp
 from tests.backends.driver_pool import DriverPool

@@ -24,7 +24,7 @@ def both(tmp_path_factory: pytest.TempPathFactory, small_parts: Any) -> tuple[Le
     with small_parts(ROWS_PER_BLOCK), pytest.MonkeyPatch.context() as patch:
         alone = run_on(CHURN, folder / "in memory", SETTINGS)
         patch.setattr("gpupipe.pipeline.memory.ENOUGH", 1 << 60)
-        patch.setattr("gpupipe.pipeline.plan.run_plan.SHARE", 0.0)  # nothing fits
+        patch.setattr("gpupipe.plan.run_plan.SHARE", 0.0)  # nothing fits
         patch.setattr("gpupipe.partitions.source_chunks.CHUNK_BYTES", 100_000)
         return run_on(CHURN, folder / "on the disk", SETTINGS), alone
 

@@ -11,8 +11,8 @@ import pytest
 from gpupipe import Pipeline
 from gpupipe.config import load_config
 from gpupipe.errors import ConfigError, DataError, SchemaError
-from gpupipe.pipeline import data_check
-from gpupipe.pipeline.data_check import DataCheck, check_data
+from gpupipe.plan import data_check
+from gpupipe.plan.data_check import DataCheck, check_data
 
 SOURCE = "source: {path: people.csv, target: left, positive: 'yes', drop: [id]}\n"
 MODELS = "models: [logistic_regression]\n"

@@ -19,9 +19,9 @@ from gpupipe.errors import ConfigError, DataError
 from gpupipe.inference.prediction.events import ServedEvents
 from gpupipe.io.input_files import InputFiles
 from gpupipe.pipeline import memory as room
-from gpupipe.pipeline.plan import preview
-from gpupipe.pipeline.plan.run_plan import make_plan
 from gpupipe.pipeline.run import run_pipeline
+from gpupipe.plan import preview
+from gpupipe.plan.run_plan import make_plan
 from gpupipe.timeline.timeline import Timeline
 from gpupipe.training.preparation.preparation import open_job
 

@@ -202,7 +202,7 @@ def test_rows_in_partitions_give_the_same_run(
     more: dict[str, Any] = {}
     if where == "on disk":
         monkeypatch.setattr("gpupipe.pipeline.memory.ENOUGH", 1 << 60)
-        monkeypatch.setattr("gpupipe.pipeline.plan.run_plan.SHARE", 0.0)  # nothing fits
+        monkeypatch.setattr("gpupipe.plan.run_plan.SHARE", 0.0)  # nothing fits
     else:
         more = {"cluster": {"scheduler": "local"}}
         monkeypatch.setattr(run_module, "workers_of", lambda config: nullcontext(InlineWorkers(choose("cpu"), 2)))

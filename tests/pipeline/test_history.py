@@ -13,9 +13,9 @@ import gpupipe
 from gpupipe.config import Config, parse_config
 from gpupipe.errors import ConfigError, SchemaError
 from gpupipe.inference.scoring.local import score
-from gpupipe.pipeline.plan.costs import DERIVED_EVENT
-from gpupipe.pipeline.plan.run_plan import make_plan
 from gpupipe.pipeline.run import run_pipeline
+from gpupipe.plan.costs import DERIVED_EVENT
+from gpupipe.plan.run_plan import make_plan
 
 CUT_OFF = pd.Timestamp("2024-03-01")
 

@@ -17,8 +17,8 @@ from gpupipe.config.limits import Limits
 from gpupipe.errors import ConfigError, DeviceError, LimitError
 from gpupipe.limits.budget import Budget
 from gpupipe.limits.energy import RunHardware, meters_of
-from gpupipe.pipeline.plan.run_plan import make_plan
 from gpupipe.pipeline.run import run_pipeline
+from gpupipe.plan.run_plan import make_plan
 from gpupipe.timeline.safe_points import StopSignal
 from gpupipe.timeline.timeline import Timeline
 from tests.inline_workers import InlineWorkers

@@ -16,9 +16,9 @@ from fsspec.implementations.memory import MemoryFileSystem
 
 from gpupipe.config import Config, parse_config
 from gpupipe.inference.scoring.local import score
-from gpupipe.pipeline.data_check import check_data
-from gpupipe.pipeline.plan.run_plan import make_plan
 from gpupipe.pipeline.run import run_pipeline
+from gpupipe.plan.data_check import check_data
+from gpupipe.plan.run_plan import make_plan
 from gpupipe.starter.source_table import read_source_table
 
 N_FILES, N_ROWS = 3, 40

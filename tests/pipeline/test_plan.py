@@ -23,8 +23,8 @@ from gpupipe.config import parse_config
 from gpupipe.datasets.churn import customers
 from gpupipe.errors import DeviceError, LimitError
 from gpupipe.model_parts import latency
-from gpupipe.pipeline.plan.costs import training_bytes
-from gpupipe.pipeline.plan.run_plan import make_plan
+from gpupipe.plan.costs import training_bytes
+from gpupipe.plan.run_plan import make_plan
 from gpupipe.training.ensemble.portfolio import make_portfolio
 from gpupipe.units import GIB
 

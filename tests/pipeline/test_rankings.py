@@ -13,8 +13,8 @@ import pytest
 from sklearn.metrics import ndcg_score
 
 import gpupipe as gp
-from gpupipe.pipeline.data_check import check_data
 from gpupipe.pipeline.explanation import draw_groups
+from gpupipe.plan.data_check import check_data
 
 RNG = np.random.default_rng(17)
 N = 1_200
@@ -81,7 +81,7 @@ def test_rows_on_disk_train_the_same_model(tmp_path: Path, monkeypatch: pytest.M
     one = pipeline(tmp_path / "pages.parquet")
     expected = one.run(tmp_path / "one").metrics
     monkeypatch.setattr("gpupipe.pipeline.memory.ENOUGH", 1 << 60)
-    monkeypatch.setattr("gpupipe.pipeline.plan.run_plan.SHARE", 0.0)  # nothing fits
+    monkeypatch.setattr("gpupipe.plan.run_plan.SHARE", 0.0)  # nothing fits
     on_disk = one.run(tmp_path / "on disk")
     assert "one partition at a time" in str(on_disk.plan()[0]["reason"])
     assert on_disk.metrics == pytest.approx(expected, abs=1e-6)

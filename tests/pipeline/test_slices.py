@@ -13,7 +13,7 @@ from sklearn.metrics import accuracy_score, r2_score, roc_auc_score
 
 import gpupipe as gp
 from gpupipe.metrics import SliceColumn
-from gpupipe.pipeline.data_check import check_data
+from gpupipe.plan.data_check import check_data
 from gpupipe.training.selection.slices import MOST_LEVELS, frequent_levels, number_levels
 
 RANDOM = np.random.default_rng(11)
@@ -232,7 +232,7 @@ def test_rows_on_disk_have_the_same_slices(csv: Path, tmp_path: Path, monkeypatc
     made = pipeline(csv, evaluate={"by": ["shop", "children", "spend"]})
     expected = made.run(tmp_path / "one").slices
     monkeypatch.setattr("gpupipe.pipeline.memory.ENOUGH", 1 << 60)
-    monkeypatch.setattr("gpupipe.pipeline.plan.run_plan.SHARE", 0.0)  # nothing fits
+    monkeypatch.setattr("gpupipe.plan.run_plan.SHARE", 0.0)  # nothing fits
     on_disk = made.run(tmp_path / "on disk")
     assert "one partition at a time" in str(on_disk.plan()[0]["reason"])
     pd.testing.assert_frame_equal(on_disk.slices, expected, rtol=1e-3)

@@ -15,7 +15,7 @@ from sklearn import metrics as sk
 
 import gpupipe as gp
 from gpupipe.model_parts.goal import Goal, stratum_codes
-from gpupipe.pipeline.data_check import check_data
+from gpupipe.plan.data_check import check_data
 
 RNG = np.random.default_rng(41)
 N = 1_200

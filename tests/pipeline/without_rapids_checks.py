@@ -16,8 +16,8 @@ from gpupipe.config import Config, parse_config
 from gpupipe.datasets.churn import write
 from gpupipe.errors import DeviceError
 from gpupipe.model_parts.goal import Goal
-from gpupipe.pipeline.plan.run_plan import make_plan
 from gpupipe.pipeline.run import run_pipeline
+from gpupipe.plan.run_plan import make_plan
 from gpupipe.training.preparation.preparation import choose_entries
 from tests.backends.double import DeviceArray
 from tests.gpu.rehearsal import install

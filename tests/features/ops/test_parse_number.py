@@ -20,7 +20,7 @@ from gpupipe.errors import ConfigError
 from gpupipe.features import OPS
 from gpupipe.features.history.tables import DerivationSources, HistoryRows
 from gpupipe.features.ops.parse_number import ParseNumber
-from gpupipe.pipeline.data_check import check_data
+from gpupipe.plan.data_check import check_data
 from gpupipe.table.encode import encode
 from gpupipe.table.schema import declare
 

@@ -23,9 +23,9 @@ from gpupipe.errors import DataError, GpupipeError, SchemaError
 from gpupipe.io.chunks.parquet_stream import ParquetStream, open_parquet_stream
 from gpupipe.io.settings import JoinedTable, Source
 from gpupipe.io.source_reader import read_arrow
-from gpupipe.pipeline.plan import costs
-from gpupipe.pipeline.plan.planner import Ledger, Planner
-from gpupipe.pipeline.plan.preview import preview
+from gpupipe.plan import costs
+from gpupipe.plan.planner import Ledger, Planner
+from gpupipe.plan.preview import preview
 from gpupipe.table.blocks import Table
 from gpupipe.table.encode import encode
 from gpupipe.table.encode_chunks import encode_chunks

@@ -8,14 +8,14 @@ from typing import Any
 import pytest
 
 from gpupipe.config import parse_config
-from gpupipe.pipeline.gpu_choice.estimates import ConfigEstimates, estimate_gpus
-from gpupipe.pipeline.gpu_choice.gpu_rates import RATES
-from gpupipe.pipeline.gpu_choice.gpu_specs import load_gpus
-from gpupipe.pipeline.gpu_choice.prices import HourPrices
-from gpupipe.pipeline.gpu_choice.roofline import roofline_seconds
-from gpupipe.pipeline.gpu_choice.stage_times import RunTime, TimeRange, peaks_of
-from gpupipe.pipeline.gpu_choice.work import boosting
-from gpupipe.pipeline.plan.run_plan import make_plan
+from gpupipe.plan.gpu_choice.estimates import ConfigEstimates, estimate_gpus
+from gpupipe.plan.gpu_choice.gpu_rates import RATES
+from gpupipe.plan.gpu_choice.gpu_specs import load_gpus
+from gpupipe.plan.gpu_choice.prices import HourPrices
+from gpupipe.plan.gpu_choice.roofline import roofline_seconds
+from gpupipe.plan.gpu_choice.stage_times import RunTime, TimeRange, peaks_of
+from gpupipe.plan.gpu_choice.work import boosting
+from gpupipe.plan.run_plan import make_plan
 
 SOURCE = {"generate": "churn", "target": "Churn", "positive": "Yes", "drop": ["customerID"]}
 CHURN: dict[str, Any] = {
@@ -108,7 +108,7 @@ def test_a_gpu_without_figures_has_no_time():
     ],
 )
 def test_published_times_of_xgboost_are_within_the_range(key, rows, columns, depth, seconds):
-    """100 trees; the sources are those of `gpupipe.pipeline.gpu_choice.gpu_rates`."""
+    """100 trees; the sources are those of `gpupipe.plan.gpu_choice.gpu_rates`."""
     (gpu,) = load_gpus().choose([key], "")
     work = boosting({"n_estimators": 100, "max_depth": depth}, rows, columns, 1, by_leaf=False)
     rates = RATES["xgboost"]

@@ -10,11 +10,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gpupipe.models.neural.architecture import Architecture
-from gpupipe.pipeline.gpu_choice.cpu_peaks import measure_core
-from gpupipe.pipeline.gpu_choice.estimates import RowRange, smaller_from
-from gpupipe.pipeline.gpu_choice.roofline import Peaks, Rate, roofline_seconds
-from gpupipe.pipeline.gpu_choice.stage_times import TimeRange
-from gpupipe.pipeline.gpu_choice.work import CELL, Work, boosting, forest, logistic, network_weights
+from gpupipe.plan.gpu_choice.cpu_peaks import measure_core
+from gpupipe.plan.gpu_choice.estimates import RowRange, smaller_from
+from gpupipe.plan.gpu_choice.roofline import Peaks, Rate, roofline_seconds
+from gpupipe.plan.gpu_choice.stage_times import TimeRange
+from gpupipe.plan.gpu_choice.work import CELL, Work, boosting, forest, logistic, network_weights
 
 amounts = st.floats(0, 1e15)
 works = st.builds(Work, amounts, amounts, amounts, amounts, st.floats(0, 1e6))

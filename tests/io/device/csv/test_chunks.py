@@ -20,8 +20,8 @@ from gpupipe.io.device.source_reader import read_frame
 from gpupipe.io.files import SourceFile
 from gpupipe.io.formats.csv.header import CsvHeader
 from gpupipe.io.settings import Source
-from gpupipe.pipeline.plan.planner import Ledger, Planner
-from gpupipe.pipeline.plan.preview import preview
+from gpupipe.plan.planner import Ledger, Planner
+from gpupipe.plan.preview import preview
 from gpupipe.training.preparation.read_stage import read_table
 from tests.backends.pandas_double import PandasBackend
 from tests.examples import examples

@@ -11,7 +11,7 @@ networks were measured at two or three sizes of one table only.
 
 from __future__ import annotations
 
-from gpupipe.pipeline.gpu_choice.roofline import Rate
+from gpupipe.plan.gpu_choice.roofline import Rate
 
 # Seconds of the imports of scikit-learn, XGBoost or LightGBM; PyTorch takes longer.
 START = (0.8, 1.4)

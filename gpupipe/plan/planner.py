@@ -21,10 +21,10 @@ from gpupipe.io.input_files import InputFiles
 from gpupipe.metrics.clustering import ON_THE_HOST
 from gpupipe.metrics.ranked_groups import ON_THE_HOST as GROUPS_ON_THE_HOST
 from gpupipe.names import count_noun
-from gpupipe.pipeline.plan import costs
-from gpupipe.pipeline.plan.model_costs import costs_of
-from gpupipe.pipeline.plan.preview import Preview
-from gpupipe.pipeline.plan.read_refusal import read_refusal
+from gpupipe.plan import costs
+from gpupipe.plan.model_costs import costs_of
+from gpupipe.plan.preview import Preview
+from gpupipe.plan.read_refusal import read_refusal
 from gpupipe.tasks import View
 from gpupipe.training.steps import REFIT, Evaluation, RunSteps, SelectionStep, TrainingRound, training_steps
 from gpupipe.training.tuning.memory import tuning_bytes

@@ -1,7 +1,7 @@
 """Plan of a run: device with reason, rows, memory and parts of each stage.
 
 It reads file footers, sizes and a sample of the rows, and imports no GPU library. The memory of tables and matrices
-follows from their shapes, that of libraries from the measured constants of `gpupipe.pipeline.plan.costs`.
+follows from their shapes, that of libraries from the measured constants of `gpupipe.plan.costs`.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from gpupipe.errors import DeviceError, LimitError
 from gpupipe.io.input_files import InputFiles
 from gpupipe.limits.energy import require_meters
 from gpupipe.names import count_noun
-from gpupipe.pipeline.plan.out_of_core import OutOfCorePlanner
-from gpupipe.pipeline.plan.planner import Ledger, PlannedStage, Planner
-from gpupipe.pipeline.plan.preview import Preview, preview
+from gpupipe.plan.out_of_core import OutOfCorePlanner
+from gpupipe.plan.planner import Ledger, PlannedStage, Planner
+from gpupipe.plan.preview import Preview, preview
 from gpupipe.units import GIB
 
 SHARE = 0.9  # usable fraction of the memory: plans are accurate to a few per cent

@@ -12,9 +12,9 @@ from gpupipe.partitions.linear import can_fit_in_passes
 from gpupipe.partitions.source_chunks import CHUNK_BYTES
 from gpupipe.partitions.training import require_partitions
 from gpupipe.partitions.training_memory import SHARE, binned_bytes, gathered_bytes
-from gpupipe.pipeline.plan import costs
-from gpupipe.pipeline.plan.model_costs import costs_of
-from gpupipe.pipeline.plan.planner import MATRIX_CELL, Planner
+from gpupipe.plan import costs
+from gpupipe.plan.model_costs import costs_of
+from gpupipe.plan.planner import MATRIX_CELL, Planner
 from gpupipe.training.steps import TrainingRound
 
 

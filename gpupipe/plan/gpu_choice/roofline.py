@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from gpupipe.pipeline.gpu_choice.work import Work
+from gpupipe.plan.gpu_choice.work import Work
 
 
 @dataclass(frozen=True)
@@ -44,7 +44,7 @@ def roofline_seconds(work: Work, peaks: Peaks, rate: Rate) -> float:
 
     Examples
     --------
-    >>> from gpupipe.pipeline.gpu_choice.work import Work
+    >>> from gpupipe.plan.gpu_choice.work import Work
     >>> card = Peaks(bandwidth=1e12, flops=20e12, double_flops=10e12, tensor_flops=100e12)
     >>> roofline_seconds(Work(n_bytes=1e12, flops=1e12), card, Rate(bandwidth=0.5, compute=0.5))
     2.0

@@ -7,10 +7,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from gpupipe.pipeline.gpu_choice import cpu_rates, gpu_rates
-from gpupipe.pipeline.gpu_choice.gpu_specs import GpuSpec
-from gpupipe.pipeline.gpu_choice.roofline import Peaks, roofline_seconds
-from gpupipe.pipeline.gpu_choice.work_steps import StageWork
+from gpupipe.plan.gpu_choice import cpu_rates, gpu_rates
+from gpupipe.plan.gpu_choice.gpu_specs import GpuSpec
+from gpupipe.plan.gpu_choice.roofline import Peaks, roofline_seconds
+from gpupipe.plan.gpu_choice.work_steps import StageWork
 
 FOLD = re.compile(r"^fold \d+ of \d+: ")
 LONG = ("read", "derive", "features", "train", "predict")

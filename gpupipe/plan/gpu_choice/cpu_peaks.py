@@ -8,7 +8,7 @@ from collections.abc import Callable
 import numpy as np
 
 from gpupipe.backends.threads import limit_threads
-from gpupipe.pipeline.gpu_choice.roofline import Peaks
+from gpupipe.plan.gpu_choice.roofline import Peaks
 from gpupipe.units import MIB
 
 COPIED = 64 * MIB  # larger than the caches of a core

@@ -9,7 +9,7 @@ from gpupipe.backends import choose
 from gpupipe.backends.probe import lacks_nothing
 from gpupipe.config import ModelEntry
 from gpupipe.models.best import Best
-from gpupipe.pipeline.plan.model_costs import ModelCosts, NetworkCosts, costs_of_one
+from gpupipe.plan.model_costs import ModelCosts, NetworkCosts, costs_of_one
 from gpupipe.training.ensemble.fold_training import MOST_CELLS
 from gpupipe.training.ensemble.folds import fold_choices
 from gpupipe.training.ensemble.portfolio import PortfolioEntry, make_portfolio

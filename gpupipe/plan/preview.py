@@ -22,8 +22,8 @@ from gpupipe.io.source_reader import read_arrow
 from gpupipe.model_parts.goal import Goal
 from gpupipe.models import FitContext
 from gpupipe.names import count_noun
-from gpupipe.pipeline.data_check import MORE_ROWS
-from gpupipe.pipeline.plan.sampling import sampled_tables
+from gpupipe.plan.data_check import MORE_ROWS
+from gpupipe.plan.sampling import sampled_tables
 from gpupipe.splits import hold_out
 from gpupipe.tasks import View
 from gpupipe.timeline.timeline import Timeline

@@ -11,14 +11,14 @@ from gpupipe.backends import machine
 from gpupipe.backends.probe import MIN_CAPABILITY
 from gpupipe.config import Config
 from gpupipe.errors import LimitError
-from gpupipe.pipeline.gpu_choice.cpu_peaks import measure_core
-from gpupipe.pipeline.gpu_choice.gpu_specs import GpuSpec
-from gpupipe.pipeline.gpu_choice.prices import HourPrices
-from gpupipe.pipeline.gpu_choice.roofline import Peaks
-from gpupipe.pipeline.gpu_choice.stage_times import RunTime, TimeRange, cpu_time, gpu_time
-from gpupipe.pipeline.gpu_choice.work_steps import StageWork, WorkSteps
-from gpupipe.pipeline.plan.preview import Preview, preview
-from gpupipe.pipeline.plan.run_plan import RunPlan, plan_sample
+from gpupipe.plan.gpu_choice.cpu_peaks import measure_core
+from gpupipe.plan.gpu_choice.gpu_specs import GpuSpec
+from gpupipe.plan.gpu_choice.prices import HourPrices
+from gpupipe.plan.gpu_choice.roofline import Peaks
+from gpupipe.plan.gpu_choice.stage_times import RunTime, TimeRange, cpu_time, gpu_time
+from gpupipe.plan.gpu_choice.work_steps import StageWork, WorkSteps
+from gpupipe.plan.preview import Preview, preview
+from gpupipe.plan.run_plan import RunPlan, plan_sample
 
 # Sizes at which two times are compared: 1, 2 and 5 times the powers of ten.
 SIZES = tuple(digit * 10**power for power in range(3, 10) for digit in (1, 2, 5))

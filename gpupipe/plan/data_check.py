@@ -33,7 +33,7 @@ from gpupipe.io.source_reader import read_arrow
 from gpupipe.metrics import metric_names, unit_notes
 from gpupipe.model_parts.goal import Goal
 from gpupipe.names import MOST_HINTS, count_noun, unmatched
-from gpupipe.pipeline.plan.sampling import SampledTables, sampled_tables
+from gpupipe.plan.sampling import SampledTables, sampled_tables
 from gpupipe.table.blocks import Table
 from gpupipe.tasks import View
 from gpupipe.timeline.timeline import Timeline

@@ -1,4 +1,4 @@
-"""Measured memory costs of the steps of a run, for `gpupipe.pipeline.plan.run_plan`.
+"""Measured memory costs of the steps of a run, for `gpupipe.plan.run_plan`.
 
 Measured on 2026-11-21 on a Linux machine (glibc) with 2 threads, Python 3.11, NumPy 2.4, Arrow 26, scikit-learn 1.9,
 XGBoost 3.2, LightGBM 4.7, CatBoost 1.2.10 and PyTorch 2.13: each figure in a separate process, as the increase of

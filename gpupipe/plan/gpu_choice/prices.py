@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from gpupipe.errors import ConfigError
-from gpupipe.pipeline.gpu_choice.gpu_specs import require_known
+from gpupipe.plan.gpu_choice.gpu_specs import require_known
 
 CPU, KWH, CURRENCY = "cpu", "kwh", "currency"
 JOULES_PER_KWH, SECONDS_PER_HOUR = 3.6e6, 3600

@@ -7,11 +7,11 @@ from dataclasses import dataclass, field
 
 from gpupipe.config import Config, ModelEntry
 from gpupipe.models.best import Best
-from gpupipe.pipeline.gpu_choice import work as counts
-from gpupipe.pipeline.gpu_choice.work import Work
-from gpupipe.pipeline.plan.model_costs import EstimatorCosts, ModelCosts, NetworkCosts, costs_of
-from gpupipe.pipeline.plan.preview import Preview
-from gpupipe.pipeline.plan.read_refusal import read_refusal
+from gpupipe.plan.gpu_choice import work as counts
+from gpupipe.plan.gpu_choice.work import Work
+from gpupipe.plan.model_costs import EstimatorCosts, ModelCosts, NetworkCosts, costs_of
+from gpupipe.plan.preview import Preview
+from gpupipe.plan.read_refusal import read_refusal
 from gpupipe.training.steps import (
     Evaluation,
     LatencyMeasurement,

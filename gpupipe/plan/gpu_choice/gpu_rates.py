@@ -1,7 +1,7 @@
 """Assumed shares of a GPU's peaks: a low and a high value for each kind of work, and what they lean on.
 
 gpupipe has not been measured on a GPU. Each range spans published measurements of the same library, counted with the
-formulas of `gpupipe.pipeline.gpu_choice.work`, or is an assumption, with the basis "assumed".
+formulas of `gpupipe.plan.gpu_choice.work`, or is an assumption, with the basis "assumed".
 
 - Copies: bandwidthTest reaches 0.74 to 0.75 of the peak bandwidth (T4 239.6 of 320 GB/s, A100 1,158 of 1,555), and
   pinned copies from the host 0.39 to 0.61 of PCIe (T4 9.7 of 16 GB/s, A100 12.3 of 32);
@@ -21,7 +21,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from gpupipe.pipeline.gpu_choice.roofline import Rate
+from gpupipe.plan.gpu_choice.roofline import Rate
 
 # Seconds until the first kernel: imports of cuDF and cuML took 3 s warm and 5 to 14 s cold on a machine without a GPU
 # (RAPIDS 26.10). The CUDA context and the first compilation of a kernel are assumed.

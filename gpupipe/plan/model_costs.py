@@ -21,8 +21,8 @@ from gpupipe.models.fitted.device import MISSING_FIX, missing_columns, missing_t
 from gpupipe.models.neural.architecture import BLOCK_BYTES, Architecture
 from gpupipe.models.neural.settings import NeuralSettings
 from gpupipe.models.neural.training_problem import n_network_outputs
-from gpupipe.pipeline.plan import costs
-from gpupipe.pipeline.plan.preview import Preview
+from gpupipe.plan import costs
+from gpupipe.plan.preview import Preview
 from gpupipe.training.tuning.memory import tuning_notes
 
 DEVICE_PREDICT_ROWS = 1 << 20
@@ -223,7 +223,7 @@ class NetworkCosts(ModelCosts):
 def costs_of(entry: ModelEntry, seen: Preview) -> ModelCosts:
     """Return the memory costs of a candidate."""
     if isinstance(entry.params, Best):
-        from gpupipe.pipeline.plan.ensemble_costs import EnsembleCosts  # here: it needs the costs of its members
+        from gpupipe.plan.ensemble_costs import EnsembleCosts  # here: it needs the costs of its members
 
         return EnsembleCosts(entry, seen)
     return costs_of_one(entry, seen)
