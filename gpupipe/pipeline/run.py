@@ -47,7 +47,6 @@ from gpupipe.pipeline.model.export import export_model
 from gpupipe.pipeline.parity.rows import make_trial_rows
 from gpupipe.pipeline.result import Run
 from gpupipe.pipeline.rundir import RunDirectory, default_run_directory
-from gpupipe.pipeline.trackers.run_tracker import RunTracker
 from gpupipe.report.contributions import TargetContributions
 from gpupipe.report.intervals import IntervalCoverage
 from gpupipe.splits import Fold
@@ -55,6 +54,7 @@ from gpupipe.timeline.library_warnings import note_library_warnings
 from gpupipe.timeline.log import JsonLog
 from gpupipe.timeline.safe_points import StopSignal
 from gpupipe.timeline.timeline import Listener, Stage, Timeline
+from gpupipe.trackers.run_tracker import RunTracker
 from gpupipe.training.checkpoints.keys import CheckpointKey, inputs_key, table_key
 from gpupipe.training.checkpoints.run_checkpoints import RunCheckpoints
 from gpupipe.training.checkpoints.store import CheckpointStore

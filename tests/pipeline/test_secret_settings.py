@@ -20,7 +20,7 @@ from gpupipe.cli import main
 from gpupipe.config import load_config
 from gpupipe.config.trackers import TrackSettings
 from gpupipe.errors import ConfigError
-from gpupipe.pipeline.trackers.connection import TrackerConnection
+from gpupipe.trackers.connection import TrackerConnection
 from tests.pipeline.secret_documents import DOCUMENTS, NIGHTLY, read_document, write_inputs
 from tests.pipeline.text_settings import find, is_public, setting_of, text_settings, texts_of, with_texts
 

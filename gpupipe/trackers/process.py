@@ -15,7 +15,7 @@ from typing import Any
 
 from gpupipe.children import child_environment, python_command
 
-MODULE = "gpupipe.pipeline.trackers.worker"
+MODULE = "gpupipe.trackers.worker"
 
 
 class TrackerProcess:
@@ -23,7 +23,7 @@ class TrackerProcess:
 
     It is in its own session: Ctrl-C does not reach it, and it outlives a killed run to end the tracked run.
 
-    For `first`, see `gpupipe.pipeline.trackers.worker.TrackerWorker`. It is sent over the pipe, since other users can
+    For `first`, see `gpupipe.trackers.worker.TrackerWorker`. It is sent over the pipe, since other users can
     see arguments. `environment` has variables to set, unless the user has set them. After `timeout` seconds without an
     answer, `close` kills the process. OSError is raised if the process cannot be started.
     """

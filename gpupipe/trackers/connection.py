@@ -7,8 +7,8 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from gpupipe.pipeline.trackers.process import TrackerProcess
 from gpupipe.timeline.timeline import Level
+from gpupipe.trackers.process import TrackerProcess
 from gpupipe.units import format_duration
 
 
@@ -28,7 +28,7 @@ class TrackerConnection:
         self._is_complete = False
 
     def connect(self, settings: Mapping[str, Any], ids_path: Path | None) -> None:
-        """Start the process; see `gpupipe.pipeline.trackers.worker.TrackerWorker`."""
+        """Start the process; see `gpupipe.trackers.worker.TrackerWorker`."""
         first = {
             "tracker": self._module, "settings": dict(settings), "timeout": self._timeout,
             "ids_path": None if ids_path is None else str(ids_path.absolute()),

@@ -15,7 +15,7 @@ from mlflow.entities import Dataset, DatasetInput, Metric, Param, RunTag
 from mlflow.exceptions import MlflowException
 from mlflow.tracking import MlflowClient
 
-from gpupipe.pipeline.trackers.tracker import ExperimentTracker, MetricPoint, RunStatus, TrackedDataset
+from gpupipe.trackers.tracker import ExperimentTracker, MetricPoint, RunStatus, TrackedDataset
 
 # Limits of MLflow 3.17 (mlflow.utils.validation): characters, and entries of one request.
 MOST_IN_KEY, MOST_IN_PARAM, MOST_IN_TAG, MOST_IN_NAME, MOST_IN_SOURCE = 250, 6_000, 5_000, 500, 60_000

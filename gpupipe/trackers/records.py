@@ -12,8 +12,8 @@ import yaml
 
 from gpupipe.config import Config, resolved_yaml
 from gpupipe.files.jsonfile import plain
-from gpupipe.pipeline.trackers.tracker import MetricPoint, TrackedDataset
 from gpupipe.timeline.timeline import Stage
+from gpupipe.trackers.tracker import MetricPoint, TrackedDataset
 from gpupipe.training.checkpoints.keys import CheckpointKey
 from gpupipe.training.job import Job
 from gpupipe.training.selection.leaderboard import LeaderboardEntry, LeaderboardResult

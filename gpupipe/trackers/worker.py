@@ -17,7 +17,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, TextIO, cast
 
-from gpupipe.pipeline.trackers.tracker import ExperimentTracker, MetricPoint, TrackedDataset
+from gpupipe.trackers.tracker import ExperimentTracker, MetricPoint, TrackedDataset
 from gpupipe.units import MIB
 
 RETRY_SECONDS = 3.0
@@ -197,10 +197,10 @@ class TrackerWorker:
 
 def _make_tracker(first: Message, ids: dict[str, str], uploading: Any) -> ExperimentTracker:
     if first["tracker"] == "mlflow":
-        from gpupipe.pipeline.trackers.mlflow_tracker import MlflowTracker
+        from gpupipe.trackers.mlflow_tracker import MlflowTracker
 
         return MlflowTracker(first["settings"], ids, uploading)
-    from gpupipe.pipeline.trackers.wandb_tracker import WandbTracker
+    from gpupipe.trackers.wandb_tracker import WandbTracker
 
     return WandbTracker(first["settings"], ids, uploading)
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import wandb
 
-from gpupipe.pipeline.trackers.tracker import ExperimentTracker, MetricPoint, RunStatus, TrackedDataset
+from gpupipe.trackers.tracker import ExperimentTracker, MetricPoint, RunStatus, TrackedDataset
 
 MOST_IN_NAME = 128  # characters of names
 

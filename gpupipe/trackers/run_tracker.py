@@ -16,8 +16,10 @@ from gpupipe.backends.polling_thread import PollingThread
 from gpupipe.config import Config, resolved_yaml
 from gpupipe.config.trackers import TrackSettings
 from gpupipe.errors import LimitError, StoppedError
-from gpupipe.pipeline.trackers.connection import TrackerConnection
-from gpupipe.pipeline.trackers.records import (
+from gpupipe.report.search_record import TriedModel
+from gpupipe.timeline.timeline import Note, Stage, Timeline
+from gpupipe.trackers.connection import TrackerConnection
+from gpupipe.trackers.records import (
     candidate_points,
     config_params,
     dataset_of,
@@ -30,9 +32,7 @@ from gpupipe.pipeline.trackers.records import (
     run_points,
     stage_points,
 )
-from gpupipe.pipeline.trackers.tracker import MetricPoint, RunStatus
-from gpupipe.report.search_record import TriedModel
-from gpupipe.timeline.timeline import Note, Stage, Timeline
+from gpupipe.trackers.tracker import MetricPoint, RunStatus
 from gpupipe.training.checkpoints.keys import CheckpointKey, digest
 from gpupipe.training.checkpoints.store import CheckpointStore
 from gpupipe.training.job import Job
