@@ -36,13 +36,13 @@ _HOMES = {
     "DriftReport": "gpupipe.inference.drift.report",
     "EncodingError": "gpupipe.errors",
     "Explanation": "gpupipe.inference.explanation.explanation",
-    "FeatureProgram": "gpupipe.pipeline.transformer",
+    "FeatureProgram": "gpupipe.pipeline.api.transformer",
     "FieldCountError": "gpupipe.errors",
     "GpupipeError": "gpupipe.errors",
     "GroupTimeSplit": "gpupipe.splits.splitter",
     "LimitError": "gpupipe.errors",
     "Model": "gpupipe.inference.model",
-    "Pipeline": "gpupipe.pipeline.api",
+    "Pipeline": "gpupipe.pipeline.api.pipeline",
     "PredictionWarning": "gpupipe.user_warnings",
     "QualityError": "gpupipe.errors",
     "QuoteError": "gpupipe.errors",
@@ -64,7 +64,7 @@ _HOMES = {
     "load_model": "gpupipe.inference.model",
     "load_run": "gpupipe.pipeline.result",
     "load_scorer": "gpupipe.inference.scorer.load",
-    "run": "gpupipe.pipeline.api",
+    "run": "gpupipe.pipeline.api.pipeline",
     "to_jax": "gpupipe.tensors.exchange",
     "to_tensorflow": "gpupipe.tensors.exchange",
     "to_torch": "gpupipe.tensors.exchange",
@@ -95,14 +95,14 @@ if TYPE_CHECKING:  # the same names again: type checkers do not run `__getattr__
     from gpupipe.inference.scorer.load import load_scorer as load_scorer
     from gpupipe.inference.scorer.scorer import Scorer as Scorer
     from gpupipe.inference.untrusted.model import UntrustedModel as UntrustedModel
-    from gpupipe.pipeline.api import Pipeline as Pipeline
-    from gpupipe.pipeline.api import run as run
+    from gpupipe.pipeline.api.pipeline import Pipeline as Pipeline
+    from gpupipe.pipeline.api.pipeline import run as run
+    from gpupipe.pipeline.api.transformer import FeatureProgram as FeatureProgram
     from gpupipe.pipeline.comparison.comparison import RunComparison as RunComparison
     from gpupipe.pipeline.comparison.comparison import compare_runs as compare_runs
     from gpupipe.pipeline.comparison.run_list import list_runs as list_runs
     from gpupipe.pipeline.result import Run as Run
     from gpupipe.pipeline.result import load_run as load_run
-    from gpupipe.pipeline.transformer import FeatureProgram as FeatureProgram
     from gpupipe.splits.splitter import GroupTimeSplit as GroupTimeSplit
     from gpupipe.tensors.batch import TensorBatch as TensorBatch
     from gpupipe.tensors.batches import Batches as Batches

@@ -15,7 +15,7 @@ from typing import Any
 
 from gpupipe.children import child_environment, python_command
 from gpupipe.errors import GpupipeError
-from gpupipe.pipeline.rundir import write_run_file
+from gpupipe.pipeline.records.rundir import write_run_file
 from gpupipe.training.checkpoints.run_checkpoints import RESUMED
 
 RIGHT, WRONG = "right", "wrong"

@@ -21,7 +21,7 @@ from gpupipe.model_parts.decision import Decision
 from gpupipe.model_parts.goal import Truth
 from gpupipe.models import Prediction
 from gpupipe.models.training import load_library
-from gpupipe.pipeline.model.export import export_model
+from gpupipe.pipeline.records.export import export_model
 from gpupipe.table.blocks import EncodedTable, Table
 from gpupipe.timeline.timeline import Timeline
 from gpupipe.training.fit import TrainedModel, TrainingSet, learn_features, train, training_matrix

@@ -16,7 +16,7 @@ from gpupipe.inference.interface import LoadedModel
 from gpupipe.inference.model import Model
 from gpupipe.inference.prediction.id_columns import IdColumns, choose_columns, output_names, require_free_names
 from gpupipe.model_parts.goal import output_of_target
-from gpupipe.pipeline.dask_features import transform_frame
+from gpupipe.pipeline.api.dask_features import transform_frame
 from gpupipe.table.encode import require
 
 if TYPE_CHECKING:

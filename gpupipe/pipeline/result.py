@@ -23,7 +23,7 @@ from gpupipe.model_parts.latency import Latency
 from gpupipe.model_parts.part_checks import read_importances
 from gpupipe.model_parts.part_shapes import check_manifest
 from gpupipe.names import count_noun
-from gpupipe.pipeline.arguments import in_python
+from gpupipe.pipeline.api.arguments import in_python
 from gpupipe.report.search_record import SearchRecord
 from gpupipe.report.sentences import search_lines
 from gpupipe.report.slices import MISSED_FIX, missed_sentence, slice_frame

@@ -33,20 +33,20 @@ from gpupipe.model_parts.latency import Latency
 from gpupipe.models import Resources
 from gpupipe.models.fitted.scikit_learn import FittedSklearn
 from gpupipe.names import count_noun
-from gpupipe.pipeline.candidate_latency import measure_latency
-from gpupipe.pipeline.drift.training import collect_reference
-from gpupipe.pipeline.explain.champion import explain_champion
-from gpupipe.pipeline.explanation import ExplainedRows, ModelPlots, draw, measure_importances
-from gpupipe.pipeline.held_out_table import held_out_table
-from gpupipe.pipeline.intervals import measure_coverage
 from gpupipe.pipeline.memory import plan_out_of_core
-from gpupipe.pipeline.metrics_document import metrics_document
-from gpupipe.pipeline.model.card.card import write_card
-from gpupipe.pipeline.model.card.split_record import SplitRecord, record_split
-from gpupipe.pipeline.model.export import export_model
-from gpupipe.pipeline.parity.rows import make_trial_rows
+from gpupipe.pipeline.records.candidate_latency import measure_latency
+from gpupipe.pipeline.records.card.card import write_card
+from gpupipe.pipeline.records.card.split_record import SplitRecord, record_split
+from gpupipe.pipeline.records.champion_explanation import explain_champion
+from gpupipe.pipeline.records.drift_reference import collect_reference
+from gpupipe.pipeline.records.export import export_model
+from gpupipe.pipeline.records.held_out_table import held_out_table
+from gpupipe.pipeline.records.importances_and_plots import ExplainedRows, ModelPlots, draw, measure_importances
+from gpupipe.pipeline.records.intervals import measure_coverage
+from gpupipe.pipeline.records.metrics_document import metrics_document
+from gpupipe.pipeline.records.rundir import RunDirectory, default_run_directory
+from gpupipe.pipeline.records.trial_rows import make_trial_rows
 from gpupipe.pipeline.result import Run
-from gpupipe.pipeline.rundir import RunDirectory, default_run_directory
 from gpupipe.report.contributions import TargetContributions
 from gpupipe.report.intervals import IntervalCoverage
 from gpupipe.splits import Fold
@@ -323,7 +323,7 @@ class _Execution(JobBuilder, RunSteps):
             write_card(folder, job, outcome, self._split_record, self._importances, self._coverage, parity)
 
     def report(self) -> None:
-        from gpupipe.pipeline.run_report import write_report  # here: it imports the plotting libraries
+        from gpupipe.pipeline.records.run_report import write_report  # here: it imports the plotting libraries
 
         with self._job.stage("report", self._job.backend.host_place), self._optional("the report was not written"):
             write_report(

@@ -13,7 +13,7 @@ from gpupipe.timeline.timeline import Timeline
 from gpupipe.training.job import Job
 from gpupipe.units import format_duration
 
-REPORT_MODULES = ("jinja2", "gpupipe.pipeline.run_report")
+REPORT_MODULES = ("jinja2", "gpupipe.pipeline.records.run_report")
 PLOT_MODULES = ("matplotlib.figure", "matplotlib.backends.backend_svg", "gpupipe.report.plots")
 TUNING_MODULES = ("optuna", "sklearn.model_selection", "gpupipe.training.tuning.search")
 CALIBRATION_MODULES = {

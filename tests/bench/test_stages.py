@@ -12,7 +12,7 @@ from gpupipe.bench.sample import require_complete
 from gpupipe.bench.stages import run_stages
 from gpupipe.config import load_config
 from gpupipe.errors import ConfigError
-from gpupipe.pipeline.api import Pipeline
+from gpupipe.pipeline.api.pipeline import Pipeline
 
 FEATURES = {"features_fit", "features_transform_train", "features_transform_test"}
 

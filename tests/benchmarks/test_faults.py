@@ -8,7 +8,7 @@ import pytest
 
 from benchmarks.faults.__main__ import main, text_of
 from benchmarks.faults.runs import RIGHT, WRONG, FaultOutcome, ReferenceRun, problems_of_error
-from gpupipe.pipeline.rundir import write_run_file
+from gpupipe.pipeline.records.rundir import write_run_file
 
 
 @pytest.fixture

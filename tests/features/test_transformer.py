@@ -18,7 +18,7 @@ from sklearn.utils.estimator_checks import check_sample_weight_equivalence_on_de
 
 import gpupipe as gp
 from gpupipe.errors import ConfigError, DataError, SchemaError
-from gpupipe.pipeline.transformer import FeatureProgram
+from gpupipe.pipeline.api.transformer import FeatureProgram
 
 
 @parametrize_with_checks(

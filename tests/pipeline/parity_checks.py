@@ -18,8 +18,8 @@ from gpupipe.inference.model import load_model
 from gpupipe.inference.parity import rows as parity_rows
 from gpupipe.model_parts.decision import Decision
 from gpupipe.models.fitted.device import DeviceNeighbors, HostModel
-from gpupipe.pipeline.model.export import export_model
-from gpupipe.pipeline.parity.rows import make_trial_rows
+from gpupipe.pipeline.records.export import export_model
+from gpupipe.pipeline.records.trial_rows import make_trial_rows
 from gpupipe.timeline.timeline import Timeline
 from gpupipe.training.fit import TrainedModel, train
 from gpupipe.training.preparation.preparation import open_job

@@ -20,7 +20,7 @@ from gpupipe.config import Config, parse_config
 from gpupipe.errors import ConfigError, LimitError
 from gpupipe.model_parts import latency as timing
 from gpupipe.model_parts.latency import Latency
-from gpupipe.pipeline.candidate_latency import sample_rows
+from gpupipe.pipeline.records.candidate_latency import sample_rows
 from gpupipe.pipeline.result import Run
 from gpupipe.pipeline.run import run_pipeline
 from gpupipe.table.blocks import Table

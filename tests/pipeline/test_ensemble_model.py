@@ -25,8 +25,8 @@ from gpupipe.features.program.fitted import FittedFeatures
 from gpupipe.model_parts.decision import Decision
 from gpupipe.models import FitContext
 from gpupipe.models.fitted.ensemble import FittedEnsemble
-from gpupipe.pipeline.model.export import export_model
-from gpupipe.pipeline.parity.rows import make_trial_rows
+from gpupipe.pipeline.records.export import export_model
+from gpupipe.pipeline.records.trial_rows import make_trial_rows
 from gpupipe.report.search_record import SearchRecord, TriedModel
 from gpupipe.timeline.timeline import Timeline
 from gpupipe.training.checkpoints.contents import (

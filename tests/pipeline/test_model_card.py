@@ -21,8 +21,8 @@ from markdown_it.token import Token
 import gpupipe as gp
 from gpupipe.errors import ArtifactError
 from gpupipe.inference.copy import copy_model
-from gpupipe.pipeline.model.card.card import MOST_BYTES
-from gpupipe.pipeline.model.card.markdown import MOST_CHARACTERS, code, prose, table
+from gpupipe.pipeline.records.card.card import MOST_BYTES
+from gpupipe.pipeline.records.card.markdown import MOST_CHARACTERS, code, prose, table
 from gpupipe.report.text import METRIC_TITLES, printable
 
 TREES: dict[str, Any] = {"xgboost": {"defaults": "library", "n_estimators": 10, "max_depth": 3}}

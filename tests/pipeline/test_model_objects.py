@@ -21,10 +21,10 @@ from gpupipe.errors import ArtifactError
 from gpupipe.inference.model import Model, load_model
 from gpupipe.metrics.calibration import Calibration
 from gpupipe.model_parts.goal import Goal
-from gpupipe.pipeline.api import Pipeline
+from gpupipe.pipeline.api.pipeline import Pipeline
+from gpupipe.pipeline.api.transformer import FeatureProgram
 from gpupipe.pipeline.result import Run
 from gpupipe.pipeline.run import run_pipeline
-from gpupipe.pipeline.transformer import FeatureProgram
 
 
 @pytest.fixture(scope="module")

@@ -20,9 +20,9 @@ from gpupipe.metrics import METRICS
 from gpupipe.model_parts.decision import Decision
 from gpupipe.model_parts.goal import Goal, Truth
 from gpupipe.models import Prediction
-from gpupipe.pipeline import held_out_table as table_module
 from gpupipe.pipeline import run as run_module
-from gpupipe.pipeline import run_report as report_module
+from gpupipe.pipeline.records import held_out_table as table_module
+from gpupipe.pipeline.records import run_report as report_module
 from gpupipe.timeline.timeline import Timeline
 from gpupipe.training.checkpoints.run_checkpoints import RESUMED
 from gpupipe.training.job import Job

@@ -29,9 +29,9 @@ from gpupipe.inference.parity.check import TOLERANCE, compare_columns, compare_p
 from gpupipe.inference.parity.files import read_record
 from gpupipe.models import Prediction
 from gpupipe.models.fitted.linear import FittedLinear
-from gpupipe.pipeline.model.export import export_model
-from gpupipe.pipeline.parity.record import ParityRecord
-from gpupipe.pipeline.parity.rows import make_trial_rows
+from gpupipe.pipeline.records.export import export_model
+from gpupipe.pipeline.records.parity import ParityRecord
+from gpupipe.pipeline.records.trial_rows import make_trial_rows
 from gpupipe.pipeline.result import Run
 from gpupipe.pipeline.run import run_pipeline
 from gpupipe.table.blocks import Table

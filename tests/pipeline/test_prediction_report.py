@@ -22,8 +22,8 @@ from gpupipe.errors import ArtifactError
 from gpupipe.inference.model import Model, load_model
 from gpupipe.inference.prediction.prediction_report import UNLIKELY, ColumnReport
 from gpupipe.inference.scoring.local import score
+from gpupipe.pipeline.api.transformer import FeatureProgram
 from gpupipe.pipeline.result import Run
-from gpupipe.pipeline.transformer import FeatureProgram
 from gpupipe.user_warnings import PredictionWarning
 
 OWN_KEYS = {"format", "format_version", "created", "gpupipe", "libraries", "files", "manifest_sha256"}

@@ -13,7 +13,7 @@ import pytest
 from sklearn.metrics import ndcg_score
 
 import gpupipe as gp
-from gpupipe.pipeline.explanation import draw_groups
+from gpupipe.pipeline.records.importances_and_plots import draw_groups
 from gpupipe.plan.data_check import check_data
 
 RNG = np.random.default_rng(17)

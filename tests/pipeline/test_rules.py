@@ -19,7 +19,7 @@ from gpupipe.errors import ArtifactError, ConfigError, SchemaError
 from gpupipe.inference.model import Model, load_model
 from gpupipe.inference.scoring.cluster import score_on_workers
 from gpupipe.partitions import rules
-from gpupipe.pipeline.api import Pipeline
+from gpupipe.pipeline.api.pipeline import Pipeline
 from gpupipe.pipeline.result import Run
 from gpupipe.pipeline.run import run_pipeline
 from gpupipe.table.device.frame_columns import DeviceText

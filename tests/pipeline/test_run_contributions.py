@@ -14,8 +14,8 @@ import pytest
 from gpupipe.config import parse_config
 from gpupipe.models.fitted.xgboost import FittedXGBoost
 from gpupipe.pipeline import run as run_module
-from gpupipe.pipeline.explain.champion import explain_champion
-from gpupipe.pipeline.explanation import ExplainedRows
+from gpupipe.pipeline.records.champion_explanation import explain_champion
+from gpupipe.pipeline.records.importances_and_plots import ExplainedRows
 from gpupipe.pipeline.result import Run
 from gpupipe.pipeline.run import run_pipeline
 from gpupipe.random_streams import make_generator

@@ -22,7 +22,7 @@ from gpupipe.files.drafts import MARKER
 from gpupipe.files.jsonfile import write_json
 from gpupipe.files.policy import MODE
 from gpupipe.files.rename import exchange
-from gpupipe.pipeline.rundir import RunDirectory, default_run_directory
+from gpupipe.pipeline.records.rundir import RunDirectory, default_run_directory
 
 FILES = {"config.yaml": "name: x\n", "metrics.json": "{}\n", "report.html": "<p>" * 100}
 
@@ -308,7 +308,7 @@ NAMES = ["a", "b", "config.yaml", "metrics.json", "run.json", "z"]
 LOOP = """
 import sys
 from pathlib import Path
-from gpupipe.pipeline.rundir import RunDirectory
+from gpupipe.pipeline.records.rundir import RunDirectory
 count = 0
 while True:
     with RunDirectory(Path(sys.argv[1])) as run:

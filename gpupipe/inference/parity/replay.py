@@ -28,8 +28,8 @@ from gpupipe.model_parts.decision import Decision
 from gpupipe.model_parts.goal import Goal
 from gpupipe.models.fitted.device import matrix_on_host
 from gpupipe.models.fitted.prediction import column_bounds
-from gpupipe.pipeline.parity.record import ParityRecord, predict_arrays, record
-from gpupipe.pipeline.parity.rows import TrialRows
+from gpupipe.pipeline.records.parity import ParityRecord, predict_arrays, record
+from gpupipe.pipeline.records.trial_rows import TrialRows
 from gpupipe.table.encode import encode
 from gpupipe.training.fit import TrainedModel
 from gpupipe.typing import Array

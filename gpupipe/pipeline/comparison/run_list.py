@@ -16,7 +16,7 @@ from gpupipe.files.drafts import MARKER, is_draft, sweep
 from gpupipe.metrics import METRICS
 from gpupipe.names import count_noun
 from gpupipe.pipeline.comparison.run_records import RunRecord
-from gpupipe.pipeline.rundir import NAME as RUN_FILE
+from gpupipe.pipeline.records.rundir import NAME as RUN_FILE
 from gpupipe.training.checkpoints.store import FOLDER as CHECKPOINTS
 
 if TYPE_CHECKING:

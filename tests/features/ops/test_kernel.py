@@ -17,7 +17,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import gpupipe as gp
 from gpupipe.errors import ConfigError
-from gpupipe.pipeline.transformer import FeatureProgram
+from gpupipe.pipeline.api.transformer import FeatureProgram
 
 FILE = Path(__file__).parents[1] / "kernels_of_the_tests.py"
 BASE = 2.0

@@ -18,9 +18,9 @@ from gpupipe.children import child_environment
 from gpupipe.cli import main
 from gpupipe.config import parse_config
 from gpupipe.errors import ConfigError, LimitError
+from gpupipe.pipeline.records.rundir import find_foreign
 from gpupipe.pipeline.result import Run, load_run
 from gpupipe.pipeline.run import run_pipeline
-from gpupipe.pipeline.rundir import find_foreign
 from gpupipe.timeline.display.console import Console
 from gpupipe.timeline.safe_points import StopSignal
 from gpupipe.timeline.timeline import Note, Stage

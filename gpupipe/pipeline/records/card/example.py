@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shlex
 
-from gpupipe.pipeline.model.card.facts import CardFacts
+from gpupipe.pipeline.records.card.facts import CardFacts
 from gpupipe.report.text import column_value
 
 MOST_IN_ROW = 4_000  # characters of the example row

@@ -16,9 +16,9 @@ from gpupipe.metrics.settings import Importance as ImportanceSettings
 from gpupipe.model_parts.decision import Decision
 from gpupipe.model_parts.goal import Goal
 from gpupipe.names import count_noun
-from gpupipe.pipeline.column_quality import column_quality
-from gpupipe.pipeline.explanation import ModelPlots
-from gpupipe.pipeline.model.card.split_record import SplitRecord
+from gpupipe.pipeline.records.card.split_record import SplitRecord
+from gpupipe.pipeline.records.column_quality import column_quality
+from gpupipe.pipeline.records.importances_and_plots import ModelPlots
 from gpupipe.report.contributions import TargetContributions
 from gpupipe.report.data import (
     Classification,

@@ -12,8 +12,8 @@ from gpupipe.inference.parity.verification import Verification
 from gpupipe.metrics import METRICS, ColumnImportance
 from gpupipe.model_parts.decision import Decision
 from gpupipe.model_parts.goal import Goal
-from gpupipe.pipeline.model.card.markdown import code, prose
-from gpupipe.pipeline.model.card.split_record import SplitRecord
+from gpupipe.pipeline.records.card.markdown import code, prose
+from gpupipe.pipeline.records.card.split_record import SplitRecord
 from gpupipe.report.data import ReportData
 from gpupipe.report.intervals import IntervalCoverage
 from gpupipe.table.schema import Column

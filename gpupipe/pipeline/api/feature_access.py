@@ -7,8 +7,8 @@ from typing import Any, get_args
 
 from gpupipe.backends import choose
 from gpupipe.config import Config
-from gpupipe.pipeline.arguments import WarningListener, python_errors, require_choice, with_client, with_data
-from gpupipe.pipeline.tensors import TensorView, make_tensors
+from gpupipe.pipeline.api.arguments import WarningListener, python_errors, require_choice, with_client, with_data
+from gpupipe.pipeline.api.tensors import TensorView, make_tensors
 from gpupipe.tasks import View
 from gpupipe.tensors.batch import TensorBatch
 from gpupipe.tensors.libraries import LIBRARIES
@@ -78,7 +78,7 @@ class FeatureAccess:
         listener = WarningListener(config)
         with python_errors(config):
             if config.cluster.client is not None:
-                from gpupipe.pipeline.dask_features import features_on_workers
+                from gpupipe.pipeline.api.dask_features import features_on_workers
 
                 return features_on_workers(config, view, listener)
             backend = choose(config.device, config.device_options)

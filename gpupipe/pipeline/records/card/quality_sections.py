@@ -11,8 +11,8 @@ from gpupipe.metrics import METRICS
 from gpupipe.model_parts.decision import Decision
 from gpupipe.model_parts.goal import Goal
 from gpupipe.names import count_noun, enumerate_names
-from gpupipe.pipeline.model.card.facts import CardFacts
-from gpupipe.pipeline.model.card.markdown import table
+from gpupipe.pipeline.records.card.facts import CardFacts
+from gpupipe.pipeline.records.card.markdown import table
 from gpupipe.report.sentences import comparison_sentence, evaluation_basis
 from gpupipe.report.slices import MISSING_LEVEL
 from gpupipe.report.text import column_value, metric, metric_names, metric_title, number, percent, threshold_rule_title

@@ -16,12 +16,12 @@ from gpupipe.inference.parity.verification import Verification
 from gpupipe.metrics import ColumnImportance
 from gpupipe.model_parts.goal import Goal
 from gpupipe.names import count_noun, enumerate_names
-from gpupipe.pipeline.model.card.data_sections import columns_section, data_section
-from gpupipe.pipeline.model.card.example import use_section
-from gpupipe.pipeline.model.card.facts import CardFacts
-from gpupipe.pipeline.model.card.markdown import table
-from gpupipe.pipeline.model.card.quality_sections import limits_section, metrics_section, parity_section
-from gpupipe.pipeline.model.card.split_record import SplitRecord
+from gpupipe.pipeline.records.card.data_sections import columns_section, data_section
+from gpupipe.pipeline.records.card.example import use_section
+from gpupipe.pipeline.records.card.facts import CardFacts
+from gpupipe.pipeline.records.card.markdown import table
+from gpupipe.pipeline.records.card.quality_sections import limits_section, metrics_section, parity_section
+from gpupipe.pipeline.records.card.split_record import SplitRecord
 from gpupipe.report.intervals import IntervalCoverage
 from gpupipe.report.sentences import search_summary
 from gpupipe.report.text import metric, metric_title, task_title

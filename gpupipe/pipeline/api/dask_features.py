@@ -18,7 +18,7 @@ from gpupipe.features.program.fitted import FittedFeatures
 from gpupipe.io.in_memory import InMemoryTable
 from gpupipe.partitions.matrix import PartitionedMatrix
 from gpupipe.partitions.workers import ResultHandle
-from gpupipe.pipeline.arguments import WarningListener
+from gpupipe.pipeline.api.arguments import WarningListener
 from gpupipe.pipeline.run import workers_of
 from gpupipe.tasks import View
 from gpupipe.timeline.timeline import Timeline

@@ -26,7 +26,7 @@ from gpupipe.model_parts.feature_files import write_features
 from gpupipe.model_parts.goal import Goal
 from gpupipe.model_parts.importances import Importances
 from gpupipe.model_parts.user_code import write_kernels
-from gpupipe.pipeline.parity.rows import TrialRows
+from gpupipe.pipeline.records.trial_rows import TrialRows
 from gpupipe.rules.model_rules import ServedRules
 from gpupipe.table.schema import Schema
 from gpupipe.training.fit import TrainedModel

@@ -10,7 +10,7 @@ from gpupipe.backends import choose
 from gpupipe.backends.cpu.memory import copy_of
 from gpupipe.config import Config
 from gpupipe.features.program.fitted import FittedFeatures, write_matrix
-from gpupipe.pipeline.arguments import WarningListener
+from gpupipe.pipeline.api.arguments import WarningListener
 from gpupipe.tensors.batch import Metadata, TensorBatch
 from gpupipe.timeline.timeline import Timeline
 from gpupipe.training.fit import fit_view

@@ -14,7 +14,7 @@ from gpupipe.metrics import predicted_labels
 from gpupipe.model_parts.decision import Decision
 from gpupipe.model_parts.goal import Goal
 from gpupipe.models import FittedModel, Prediction
-from gpupipe.pipeline.parity.rows import TrialRows
+from gpupipe.pipeline.records.trial_rows import TrialRows
 from gpupipe.table.encode import encode
 from gpupipe.training.fit import TrainedModel
 from gpupipe.typing import Array

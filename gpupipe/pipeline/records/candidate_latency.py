@@ -13,8 +13,8 @@ import numpy as np
 from gpupipe.errors import ConfigError, SchemaError
 from gpupipe.model_parts.decision import Decision
 from gpupipe.model_parts.latency import Latency, order_statistic, time_calls
-from gpupipe.pipeline.model.export import export_model
-from gpupipe.pipeline.parity.rows import decoded_values
+from gpupipe.pipeline.records.export import export_model
+from gpupipe.pipeline.records.trial_rows import decoded_values
 from gpupipe.table.device.frame_columns import DeviceText
 from gpupipe.table.schema import Column
 from gpupipe.training.fit import TrainedModel

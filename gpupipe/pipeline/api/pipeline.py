@@ -14,7 +14,7 @@ from gpupipe.config.cluster import is_client
 from gpupipe.config.error_text import describe_python_value
 from gpupipe.config.resolved_yaml import summary_yaml
 from gpupipe.errors import ConfigError
-from gpupipe.pipeline.arguments import (
+from gpupipe.pipeline.api.arguments import (
     WarningListener,
     name_columns,
     name_split_columns,
@@ -28,7 +28,7 @@ from gpupipe.pipeline.arguments import (
     with_data,
     with_device,
 )
-from gpupipe.pipeline.feature_access import FeatureAccess
+from gpupipe.pipeline.api.feature_access import FeatureAccess
 from gpupipe.pipeline.result import Run
 from gpupipe.pipeline.run import run_pipeline
 from gpupipe.timeline.display.console import Console, is_interactive

@@ -18,8 +18,8 @@ from gpupipe.model_parts.goal import Goal
 from gpupipe.models import Prediction
 from gpupipe.models.matrix import gather_rows
 from gpupipe.models.progress import ProgressReport
-from gpupipe.pipeline.explanation import ExplainedRows
-from gpupipe.pipeline.parity.rows import decoded_values, recorded_rows
+from gpupipe.pipeline.records.importances_and_plots import ExplainedRows
+from gpupipe.pipeline.records.trial_rows import decoded_values, recorded_rows
 from gpupipe.random_streams import make_generator
 from gpupipe.report.contributions import ExplainedColumn, TargetContributions
 from gpupipe.report.example_rows import ExampleRow

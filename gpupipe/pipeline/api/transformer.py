@@ -33,7 +33,7 @@ from gpupipe.io.arrow_types import plain_categories
 from gpupipe.io.dask_table import DaskTable
 from gpupipe.io.in_memory import type_name
 from gpupipe.names import is_unnamed
-from gpupipe.pipeline.arguments import python_notation
+from gpupipe.pipeline.api.arguments import python_notation
 from gpupipe.table.blocks import EncodedTable
 from gpupipe.table.encode import encode
 from gpupipe.table.frames import frame_to_arrow, is_dask_frame, is_frame
@@ -175,7 +175,7 @@ class FeatureProgram(TransformerMixin, BaseEstimator):  # type: ignore[misc]  # 
         """
         check_is_fitted(self)
         if is_dask_frame(X):
-            from gpupipe.pipeline.dask_features import transform_frame
+            from gpupipe.pipeline.api.dask_features import transform_frame
 
             self._refuse_set_output()
             self._record_columns(X, reset=False)
@@ -193,7 +193,7 @@ class FeatureProgram(TransformerMixin, BaseEstimator):  # type: ignore[misc]  # 
         if not is_dask_frame(X):
             return nullcontext()
         self._refuse_set_output()
-        from gpupipe.pipeline.dask_features import current_workers
+        from gpupipe.pipeline.api.dask_features import current_workers
 
         return current_workers(self.device)
 
@@ -228,7 +228,7 @@ class FeatureProgram(TransformerMixin, BaseEstimator):  # type: ignore[misc]  # 
         table: Any  # partitioned, for a Dask DataFrame
         derivation = None
         if workers is not None:
-            from gpupipe.pipeline.dask_features import gathered
+            from gpupipe.pipeline.api.dask_features import gathered
 
             table = self._encode_collection(X, workers, declared, derived)
             y, sample_weight = gathered(y), gathered(sample_weight)
@@ -255,7 +255,7 @@ class FeatureProgram(TransformerMixin, BaseEstimator):  # type: ignore[misc]  # 
 
     def _fit_transform_collection(self, X: Any, y: Any, sample_weight: Any) -> Any:
         """Fit the ops to a Dask DataFrame, and return its cross-fitted matrix as a Dask array."""
-        from gpupipe.pipeline.dask_features import matrix_array
+        from gpupipe.pipeline.api.dask_features import matrix_array
 
         with python_notation(), self._workers(X) as workers:
             table, backend, is_used = self._fit(X, y, sample_weight, workers)

@@ -9,8 +9,8 @@ from pathlib import PurePath
 from gpupipe.io.settings import TableSource
 from gpupipe.metrics import METRICS
 from gpupipe.names import count_noun, enumerate_names
-from gpupipe.pipeline.model.card.facts import CardFacts
-from gpupipe.pipeline.model.card.markdown import table
+from gpupipe.pipeline.records.card.facts import CardFacts
+from gpupipe.pipeline.records.card.markdown import table
 from gpupipe.report.text import at_scale, column_value, metric_title, percent
 from gpupipe.rules.model_rules import ServedRules
 from gpupipe.units import MISSING

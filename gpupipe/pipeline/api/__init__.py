@@ -1,0 +1,1 @@
+"""Python interface of runs."""

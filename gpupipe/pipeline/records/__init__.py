@@ -1,0 +1,1 @@
+"""Records that a run leaves: report, model, card, reference of drift."""
