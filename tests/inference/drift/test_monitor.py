@@ -18,7 +18,7 @@ from matplotlib.font_manager import findfont, get_font
 
 from gpupipe.inference.drift.monitor.distributions import draw_cells
 from gpupipe.inference.drift.report import ColumnDrift, DriftReport, PeriodDrift
-from tests.drift.tables import synthetic_report
+from tests.inference.drift.tables import synthetic_report
 from tests.report.html_page import HOSTILE, Page
 
 COMPARED = datetime(2024, 3, 1, 6, 30, tzinfo=UTC)

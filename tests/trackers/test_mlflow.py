@@ -24,7 +24,7 @@ from gpupipe.pipeline.run import run_pipeline
 from gpupipe.timeline.display.console import Console
 from gpupipe.timeline.safe_points import StopSignal
 from gpupipe.timeline.timeline import Note, Stage
-from tests.pipeline.trackers.conftest import MlflowServer, await_true
+from tests.trackers.conftest import MlflowServer, await_true
 
 PASSWORD = "hunter2-hunter2"
 SMALL: dict[str, Any] = {
