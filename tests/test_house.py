@@ -15,6 +15,8 @@ from pathlib import Path
 
 import pytest
 
+from tools import rooms
+
 ROOT = Path(__file__).parent.parent
 ENTRY_POINTS = {"gpupipe.ops", "gpupipe.models", "gpupipe.readers", "gpupipe.metrics"}  # groups, not modules
 MODULES = sorted([*ROOT.glob("gpupipe/**/*.py"), *ROOT.glob("kernels/gpupipe_kernels/**/*.py")])
@@ -121,6 +123,41 @@ def test_a_module_named_in_a_text_exists() -> None:
         and not exists(name)
     }
     assert missing == set()
+
+
+def test_a_path_named_in_a_text_exists() -> None:
+    """A path is complete, or begins anywhere below the packages: `io/formats/registry.py`."""
+    files = [path for folder in ("gpupipe", "kernels", *DEVELOPER_FOLDERS) for path in (ROOT / folder).rglob("*.*")]
+    known = {"/" + name_of(path) for path in [*files, *ROOT.glob("*/*")]}
+    ends = {end for name in known for end in endings(name)}
+    texts = {*ROOT.glob("*.md"), *ROOT.glob("docs/design/*.md"), *MODULES} - {ROOT / "CHANGELOG.md"}
+    missing = {
+        f"{name_of(text)}: {path}"
+        for text in texts
+        for path in re.findall(r"`([\w/]+/\w+\.py)`", text.read_text())
+        if f"/{path}" not in ends
+    }
+    assert missing == set()
+
+
+DEVELOPER_FOLDERS = ("tests", "tools", "benchmarks", "docs")
+
+
+def endings(name: str) -> Iterator[str]:
+    """Yield the ends of a path that begin with a slash, itself first."""
+    at = 0
+    while at >= 0:
+        yield name[at:]
+        at = name.find("/", at + 1)
+
+
+def test_the_page_of_the_rooms_is_up_to_date() -> None:
+    stale = {
+        name_of(path)
+        for path, make in ((rooms.PAGE, rooms.page), (rooms.PICTURE, rooms.picture))
+        if path.read_text() != make()
+    }
+    assert stale == set(), "run `python -m tools.rooms`"
 
 
 @cache

@@ -1,6 +1,1 @@
-"""Random bits as a function of (seed, stream, row), identical on CPU and GPU.
-
-``philox``      the NumPy implementation; `fill` accepts a host or device array
-``cuda.loops``  the CUDA kernel
-``kernels``     the declaration and its reference
-"""
+"""Random bits as a function of (seed, stream, row), identical on CPU and GPU."""
