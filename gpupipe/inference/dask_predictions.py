@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
+from gpupipe.dask.frame_features import transform_frame
 from gpupipe.dask.frame_maps import index_of, map_frames, partition_backend, warn_client
 from gpupipe.errors import ConfigError, DataError
 from gpupipe.features.ops.text_op import TextOp
@@ -16,7 +17,6 @@ from gpupipe.inference.interface import LoadedModel
 from gpupipe.inference.model import Model
 from gpupipe.inference.prediction.id_columns import IdColumns, choose_columns, output_names, require_free_names
 from gpupipe.model_parts.goal import output_of_target
-from gpupipe.pipeline.api.dask_features import transform_frame
 from gpupipe.table.encode import require
 
 if TYPE_CHECKING:

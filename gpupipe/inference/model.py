@@ -14,6 +14,7 @@ from gpupipe.artifact import ArtifactReader
 from gpupipe.artifact.untrusted.failures import refuse_failures
 from gpupipe.backends import choose
 from gpupipe.backends.base import Backend
+from gpupipe.backends.engines import scorer_engine
 from gpupipe.errors import ConfigError
 from gpupipe.features.program.fitted import FittedFeatures
 from gpupipe.inference.explanation.explanation import Explanation
@@ -183,12 +184,11 @@ class Model(LoadedModel):
         ConfigError
             If `engine` is unknown or not installed.
         """
-        from gpupipe.inference.scorer.load import choose_engine
         from gpupipe.inference.scorer.scorer import Scorer
 
         return Scorer.of(
             self.goal, self.features, self.estimator, self.decision, self.rules,
-            engine=choose_engine(engine), manifest=self.manifest, open_model=lambda: self,
+            engine=scorer_engine(engine), manifest=self.manifest, open_model=lambda: self,
             open_explainer=lambda: self.explainer,
         )  # fmt: skip
 
