@@ -6,7 +6,7 @@ import os
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import date, datetime
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, overload
 
@@ -162,7 +162,8 @@ class Model(LoadedModel):
         ('high', 'median about 29 → about 48.6, 32.0% above the training range')
         >>> folder.cleanup()
         """
-        from gpupipe.inference.drift.detection import detect_drift, load_reference
+        from gpupipe.inference.drift.comparison import detect_drift
+        from gpupipe.inference.drift.detection import load_reference
 
         return detect_drift(self, load_reference(self), self._prediction_of, data, by, tables, as_of)
 
@@ -241,7 +242,8 @@ class Model(LoadedModel):
     def __reduce__(self) -> tuple[Any, ...]:
         files = read_files(self.folder, self.manifest)
         changed = {"rules": self.rules, "engine": self.engine, "warns": self.warns}
-        return restore_model, (files, self.device, bool(self.manifest.get("kernels")), changed)
+        load = partial(load_model, device=self.device, allow_code=bool(self.manifest.get("kernels")))
+        return restore_model, (load, files, changed)
 
 
 @overload
