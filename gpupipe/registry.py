@@ -18,7 +18,7 @@ import reprlib
 from collections.abc import Callable, Iterator, Sequence
 from importlib import import_module
 from threading import RLock
-from typing import Any, Generic, TypeVar
+from typing import Generic, TypeVar
 
 from gpupipe.entry_points import InstalledPlugin, choose_plugin, installed_plugins
 from gpupipe.errors import ConfigError, did_you_mean
@@ -38,17 +38,12 @@ class Registry(Generic[Part]):
         model needs none of them.
     group : str
         Group of the entry points of plug-ins; empty if there are none of this kind.
-    adapt : callable, optional
-        Returns the part for a plug-in and its object; raises TypeError with what was expected, as a noun.
+    adapt : str
+        The function that returns the part for a plug-in and its object, as ``"module:function"``; imported with the
+        first plug-in. It raises TypeError with what was expected, as a noun.
     """
 
-    def __init__(
-        self,
-        kind: str,
-        modules: Sequence[str] = (),
-        group: str = "",
-        adapt: Callable[[InstalledPlugin, Any], Part] | None = None,
-    ) -> None:
+    def __init__(self, kind: str, modules: Sequence[str] = (), group: str = "", adapt: str = "") -> None:
         self.kind = kind
         self._group, self._adapt = group, adapt
         self._parts: dict[str, Part] = {}
@@ -130,12 +125,12 @@ class Registry(Generic[Part]):
         return name in self._complete() or (isinstance(name, str) and name in installed_plugins(self._group))
 
     def _load(self, plugin: InstalledPlugin) -> None:
-        assert self._adapt is not None
         if not plugin.name.isidentifier():
             raise plugin.error("has an invalid name: expected letters, digits and _")
         found = plugin.load()
+        module, _, function = self._adapt.partition(":")
         try:
-            part = self._adapt(plugin, found)
+            part: Part = getattr(import_module(module), function)(plugin, found)
         except TypeError as error:
             raise plugin.error(f"has the wrong type: expected {error}; found {reprlib.repr(found)}") from None
         with self._lock:

@@ -11,6 +11,7 @@ import sys
 import tomllib
 from collections.abc import Iterator
 from functools import cache
+from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
 import pytest
@@ -26,6 +27,11 @@ MAX_LINES = 400
 
 def name_of(path: Path) -> str:
     return path.relative_to(ROOT).as_posix()
+
+
+@cache
+def parse(module: Path) -> ast.Module:
+    return ast.parse(module.read_text(), name_of(module))
 
 
 def test_the_kernels_folder_is_not_a_package() -> None:
@@ -57,7 +63,7 @@ def test_python_is_started_in_one_place() -> None:
     starting = {
         name_of(module)
         for module in MODULES
-        for node in ast.walk(ast.parse(module.read_text()))
+        for node in ast.walk(parse(module))
         if isinstance(node, ast.Attribute) and node.attr in ("executable", "_base_executable")
     }
     assert starting == {"gpupipe/children/commands.py"}
@@ -73,7 +79,7 @@ EXPLAINED_ELSEWHERE = {"overload", "host_block", "host_step", "host_walk"}
 
 def undocumented(module: Path) -> Iterator[str]:
     """Yield the public functions and classes of a module that have no docstring, and the module itself."""
-    tree = ast.parse(module.read_text(), name_of(module))
+    tree = parse(module)
     if tree.body and ast.get_docstring(tree) is None:
         yield name_of(module)
     for node in tree.body:
@@ -99,6 +105,39 @@ def test_imports_go_down_the_layers_only() -> None:
         check=False,
     )
     assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_no_modules_import_each_other_in_a_circle() -> None:
+    """Nor inside functions, where the circle would only be hidden; imports for type checkers do not run."""
+    graph = {dotted(module): set(imported_modules(module)) - {dotted(module)} for module in MODULES}
+    try:
+        TopologicalSorter(graph).prepare()
+    except CycleError as error:
+        pytest.fail(" is imported by ".join(error.args[1]))
+
+
+def dotted(module: Path) -> str:
+    names = module.relative_to(ROOT).with_suffix("").as_posix().removeprefix("kernels/").removesuffix("/__init__")
+    return names.replace("/", ".")
+
+
+OURS = {dotted(module) for module in MODULES}
+
+
+def imported_modules(module: Path) -> Iterator[str]:
+    """Yield our modules that a module imports, at its top or inside functions."""
+    waiting: list[ast.AST] = [parse(module)]
+    while waiting:
+        node = waiting.pop()
+        if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING":
+            waiting += node.orelse
+        elif isinstance(node, ast.Import):
+            yield from (name.name for name in node.names if name.name in OURS)
+        elif isinstance(node, ast.ImportFrom) and node.module is not None:
+            names = [f"{node.module}.{name.name}" for name in node.names]
+            yield from (name if name in OURS else node.module for name in names if {name, node.module} & OURS)
+        elif not isinstance(node, ast.expr):
+            waiting += ast.iter_child_nodes(node)
 
 
 def test_the_changelog_has_this_version() -> None:
@@ -178,7 +217,7 @@ def exists(name: str) -> bool:
 def test_public_class_names_are_unique() -> None:
     homes: dict[str, list[str]] = {}
     for module in MODULES:
-        for node in ast.parse(module.read_text()).body:
+        for node in parse(module).body:
             if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
                 homes.setdefault(node.name, []).append(name_of(module))
     assert {name: modules for name, modules in homes.items() if len(modules) > 1} == {}

@@ -9,7 +9,6 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from gpupipe import __version__
 from gpupipe.backends import choose
 from gpupipe.bench.figures import PROCESS, break_even, extras_summary, known_median, summary
 from gpupipe.bench.inputs import BenchTable, inputs
@@ -20,6 +19,7 @@ from gpupipe.bench.runners import FRESH, STEADY, FreshRunner, Progress, Runner, 
 from gpupipe.bench.sample import BenchSample
 from gpupipe.config import Config, load_config
 from gpupipe.config.redacted_output import redact_output
+from gpupipe.version import __version__
 
 
 @dataclass(frozen=True)

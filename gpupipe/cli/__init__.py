@@ -12,10 +12,10 @@ from importlib import import_module
 import click
 from click.shell_completion import CompletionItem
 
-from gpupipe import __version__
 from gpupipe.cli.errors import INTERRUPTED, show_error
 from gpupipe.cli.streams import standard_streams
 from gpupipe.errors import did_you_mean
+from gpupipe.version import __version__
 
 PIPE_CLOSED = 0  # exit code of `gpupipe schema | head -1`, whose reader closes the pipe early
 

@@ -76,7 +76,7 @@ def command(
     from gpupipe.config import load_config
     from gpupipe.config.cluster import override_of
     from gpupipe.errors import ConfigError
-    from gpupipe.models.neural.ranks.torchrun import torchrun_driver
+    from gpupipe.models.neural.ranks.driver import torchrun_driver
     from gpupipe.timeline.display.console import Console
     from gpupipe.timeline.safe_points import StopSignal
 

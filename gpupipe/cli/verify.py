@@ -53,7 +53,7 @@ def command(
     """
     from gpupipe.errors import ArtifactError
     from gpupipe.inference.model import load_model
-    from gpupipe.training.preparation.run_inputs import model_inputs
+    from gpupipe.model_parts.folder import model_inputs
 
     model_limits = parse_limits(limits, untrusted)
     loaded = load_model(model, device, allow_code=allow_code, untrusted=untrusted, limits=model_limits)

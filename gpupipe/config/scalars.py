@@ -1,7 +1,7 @@
 """Parsing of plain YAML scalars by the rules of YAML 1.2, plus ``1_000``, instead of YAML 1.1.
 
 PyYAML follows YAML 1.1, where ``no`` is false, ``12:30`` is 750 and ``1e-3`` is text. In configurations of tables these
-are a country, a time and a learning rate.
+are a country, a time and a learning rate. `read_size` reads a size that is given in Python.
 """
 
 from __future__ import annotations
@@ -10,6 +10,10 @@ import re
 from collections.abc import Callable
 
 import yaml
+
+from gpupipe.config.error_text import describe_python_value
+from gpupipe.errors import ConfigError
+from gpupipe.units import parse_size
 
 Scalar = None | bool | int | float | str
 
@@ -80,3 +84,14 @@ class Dumper(yaml.SafeDumper):
 for _tag, _pattern in _PATTERNS.items():
     Loader.add_implicit_resolver(_tag, _pattern, None)
     Dumper.add_implicit_resolver(_tag, _pattern, None)
+
+
+def read_size(name: str, value: object) -> int:
+    """Return a size in bytes, from a number of bytes or text such as ``"16GiB"``."""
+    try:
+        found = parse_size(value) if isinstance(value, str) else value
+    except ValueError as error:
+        raise ConfigError(str(error), where=name) from None
+    if isinstance(found, bool) or not isinstance(found, int) or found < 1:
+        raise ConfigError(f'expected bytes, or text such as "16GiB"; got {describe_python_value(value)}', where=name)
+    return found

@@ -11,7 +11,7 @@ from gpupipe.files.disk import room_on
 from gpupipe.inference.model import load_model
 from gpupipe.inference.parity.verification import Verification
 from gpupipe.io.output_conflicts import require_no_conflict
-from gpupipe.training.preparation.run_inputs import model_inputs
+from gpupipe.model_parts.folder import model_inputs
 
 
 def copy_model(source: Path, target: Path, device: str = "auto", allow_code: bool = False) -> Verification:

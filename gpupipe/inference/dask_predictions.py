@@ -4,23 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import pyarrow as pa
 
+from gpupipe.dask.frame_features import transform_frame
 from gpupipe.dask.frame_maps import index_of, map_frames, partition_backend, warn_client
 from gpupipe.errors import ConfigError, DataError
 from gpupipe.features.ops.text_op import TextOp
+from gpupipe.features.program.fitted import FittedFeatures
 from gpupipe.inference.explanation.outputs import reason_names
-from gpupipe.inference.interface import LoadedModel
-from gpupipe.inference.model import Model
 from gpupipe.inference.prediction.id_columns import IdColumns, choose_columns, output_names, require_free_names
 from gpupipe.model_parts.goal import output_of_target
-from gpupipe.pipeline.api.dask_features import transform_frame
 from gpupipe.table.encode import require
 
 if TYPE_CHECKING:
     import pandas as pd
+
+    from gpupipe.inference.interface import LoadedModel
+    from gpupipe.inference.model import Model
 
 
 def predict_frame(model: LoadedModel, collection: Any, tables: Any, as_of: Any) -> Any:
@@ -72,7 +74,7 @@ def _mapped(
 
 def _row_wise(model: LoadedModel, collection: Any, tables: Any, as_of: Any) -> Model:
     """Return the model to send; raise an error if it cannot predict each partition by itself."""
-    if not isinstance(model, Model):
+    if not isinstance(model.features, FittedFeatures):
         raise DataError("an untrusted model predicts in its own process, not on workers", fix="pass data.compute()")
     derivation = model.features.derivation
     is_row_wise = derivation is None or all(isinstance(op, TextOp) for op in derivation.ops)
@@ -87,7 +89,8 @@ def _row_wise(model: LoadedModel, collection: Any, tables: Any, as_of: Any) -> M
             fix="pass data.compute(), or files to `gpupipe predict --cluster`",
         )  # fmt: skip
     require([str(name) for name in collection.columns], model.inputs, "the model needs")
-    return replace(model, warns=False)  # a column may have no known value in one partition only
+    lenient = replace(model, warns=False)  # a column may have no known value in one partition only
+    return cast("Model", lenient)  # only models of this process have fitted features
 
 
 def _meta(model: Model, collection: Any, kept: tuple[str, ...], explain: int) -> pd.DataFrame:

@@ -6,7 +6,7 @@ import os
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import date, datetime
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, overload
 
@@ -14,6 +14,7 @@ from gpupipe.artifact import ArtifactReader
 from gpupipe.artifact.untrusted.failures import refuse_failures
 from gpupipe.backends import choose
 from gpupipe.backends.base import Backend
+from gpupipe.backends.engines import scorer_engine
 from gpupipe.errors import ConfigError
 from gpupipe.features.program.fitted import FittedFeatures
 from gpupipe.inference.explanation.explanation import Explanation
@@ -161,7 +162,8 @@ class Model(LoadedModel):
         ('high', 'median about 29 → about 48.6, 32.0% above the training range')
         >>> folder.cleanup()
         """
-        from gpupipe.inference.drift.detection import detect_drift, load_reference
+        from gpupipe.inference.drift.comparison import detect_drift
+        from gpupipe.inference.drift.detection import load_reference
 
         return detect_drift(self, load_reference(self), self._prediction_of, data, by, tables, as_of)
 
@@ -183,12 +185,11 @@ class Model(LoadedModel):
         ConfigError
             If `engine` is unknown or not installed.
         """
-        from gpupipe.inference.scorer.load import choose_engine
         from gpupipe.inference.scorer.scorer import Scorer
 
         return Scorer.of(
             self.goal, self.features, self.estimator, self.decision, self.rules,
-            engine=choose_engine(engine), manifest=self.manifest, open_model=lambda: self,
+            engine=scorer_engine(engine), manifest=self.manifest, open_model=lambda: self,
             open_explainer=lambda: self.explainer,
         )  # fmt: skip
 
@@ -241,7 +242,8 @@ class Model(LoadedModel):
     def __reduce__(self) -> tuple[Any, ...]:
         files = read_files(self.folder, self.manifest)
         changed = {"rules": self.rules, "engine": self.engine, "warns": self.warns}
-        return restore_model, (files, self.device, bool(self.manifest.get("kernels")), changed)
+        load = partial(load_model, device=self.device, allow_code=bool(self.manifest.get("kernels")))
+        return restore_model, (load, files, changed)
 
 
 @overload

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import weakref
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from shutil import rmtree
@@ -30,15 +30,13 @@ def read_files(folder: Path, manifest: Mapping[str, Any]) -> dict[str, bytes]:
     return {MANIFEST: reader.manifest_bytes, **{name: reader.read(name) for name in reader.names()}}
 
 
-def restore_model(files: Mapping[str, bytes], device: str, allow_code: bool, changed: Mapping[str, Any]) -> Model:
-    """Return the model of these files, in a temporary directory that is removed with the model."""
-    from gpupipe.inference.model import load_model
-
+def restore_model(load: Callable[[Path], Model], files: Mapping[str, bytes], changed: Mapping[str, Any]) -> Model:
+    """Return the model that `load` reads from these files, in a temporary directory that is removed with the model."""
     folder = Path(mkdtemp(prefix="gpupipe-model-"))
     try:
         for name, content in files.items():
             (folder / name).write_bytes(content)
-        model = replace(load_model(folder, device, allow_code=allow_code), **changed)
+        model = replace(load(folder), **changed)
     except BaseException:
         rmtree(folder, ignore_errors=True)
         raise

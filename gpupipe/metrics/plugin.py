@@ -8,12 +8,12 @@ from inspect import getdoc, signature
 from typing import TYPE_CHECKING, Any, Literal
 
 from gpupipe.backends.out_of_memory import is_out_of_memory
+from gpupipe.metrics.registry import Metric
 from gpupipe.tasks import CLASSIFICATION, REGRESSION, Task
 
 if TYPE_CHECKING:
     from gpupipe.entry_points import InstalledPlugin
     from gpupipe.metrics.predictions import ClassPredictions, ValuePredictions
-    from gpupipe.metrics.registry import Metric
 
 
 @dataclass(frozen=True)
@@ -48,8 +48,6 @@ class PluginMetric:
 
 def adapt_metric(plugin: InstalledPlugin, found: Any) -> Metric:
     """Return the metric of a plug-in; raise TypeError if its object is not a valid `PluginMetric`."""
-    from gpupipe.metrics.registry import Metric
-
     if not isinstance(found, PluginMetric) or not callable(found.function):
         raise TypeError("a gpupipe.plugins.PluginMetric")
     tasks = frozenset(found.tasks)

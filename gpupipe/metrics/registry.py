@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from gpupipe.entry_points import METRICS as PLUGINS
-from gpupipe.metrics.plugin import adapt_metric
 from gpupipe.registry import Registry
 from gpupipe.tasks import Task
 
@@ -35,7 +34,7 @@ class Metric:
         return inspect.getdoc(self.function) or ""
 
 
-METRICS: Registry[Metric] = Registry("metric", group=PLUGINS, adapt=adapt_metric)
+METRICS: Registry[Metric] = Registry("metric", group=PLUGINS, adapt="gpupipe.metrics.plugin:adapt_metric")
 
 
 def metric(

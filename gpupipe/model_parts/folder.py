@@ -1,11 +1,15 @@
-"""Lookup of the model directory in a path."""
+"""Lookup of the model directory in a path, and its protection from outputs."""
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 from gpupipe.artifact.manifest import NAME as MANIFEST
 from gpupipe.errors import ArtifactError, did_you_mean
+from gpupipe.io.output_conflicts import ProtectedInput
+
+RUN_DIRECTORY = ("config.yaml", "metrics.json")  # files of every run directory, including those without run.json
 
 
 def model_folder(path: str | Path) -> Path:
@@ -51,3 +55,14 @@ def _no_model(folder: Path) -> ArtifactError:
         what = f"expected a model directory; found a folder of {n_runs}"
         return ArtifactError(what, where=where, fix=f"name a run directory, such as {newest}")
     return ArtifactError("the directory has no model: manifest.json is missing", where=where, fix=fix)
+
+
+def model_inputs(model: str | os.PathLike[str]) -> list[ProtectedInput]:
+    """Return the directory of a model, and the run directory that contains it."""
+    path = Path(model)
+    is_model = (path / MANIFEST).is_file()
+    found = [path] if is_model or (path / "model" / MANIFEST).is_file() else []  # else loading raises the error
+    run = path.resolve().parent
+    if is_model and all((run / name).is_file() for name in RUN_DIRECTORY):
+        found.append(run)
+    return [ProtectedInput(os.fspath(folder), "the model", folder="closed") for folder in found]

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, NamedTuple,
 from pydantic import Field, model_validator
 
 from gpupipe.entry_points import MODELS as PLUGINS
-from gpupipe.entry_points import InstalledPlugin
 from gpupipe.errors import ConfigError, DataError, did_you_mean
 from gpupipe.models.contradictions import Contradiction, settle
 from gpupipe.models.weights import code_of_label
@@ -76,19 +75,8 @@ FAMILIES = (
     "neural.settings", "best", "cluster", "decomposition", "estimator",
 )  # fmt: skip
 
-
-def _plugin_model(plugin: InstalledPlugin, found: Any) -> type[ModelSettings]:
-    from gpupipe.models.plugin import PluginModel
-
-    if not isinstance(found, type) or not issubclass(found, PluginModel):
-        raise TypeError("a subclass of gpupipe.plugins.PluginModel")
-    if found.is_half_stored():
-        raise TypeError("from_arrays next to to_arrays, without which no model could be loaded")
-    return found
-
-
 MODELS: Registry[type[ModelSettings]] = Registry(
-    "model", [f"gpupipe.models.{name}" for name in FAMILIES], PLUGINS, _plugin_model
+    "model", [f"gpupipe.models.{name}" for name in FAMILIES], PLUGINS, "gpupipe.models.plugin:adapt_model"
 )
 
 

@@ -6,7 +6,7 @@ from abc import abstractmethod
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from gpupipe.models.base import MODELS
+from gpupipe.models.base import MODELS, ModelSettings
 from gpupipe.models.custom_estimator import CustomEstimator
 from gpupipe.models.fitted.plugin import PluginEstimator
 from gpupipe.tasks import CLASSIFICATION, Task
@@ -144,3 +144,12 @@ class PluginModel(CustomEstimator):
     def _check_export(self, estimator: Any) -> None:
         if not self._has_own_file:
             super()._check_export(estimator)
+
+
+def adapt_model(plugin: InstalledPlugin, found: Any) -> type[ModelSettings]:
+    """Return the model of a plug-in; raise TypeError if its object is not a complete `PluginModel`."""
+    if not isinstance(found, type) or not issubclass(found, PluginModel):
+        raise TypeError("a subclass of gpupipe.plugins.PluginModel")
+    if found.is_half_stored():
+        raise TypeError("from_arrays next to to_arrays, without which no model could be loaded")
+    return found

@@ -17,6 +17,7 @@ from gpupipe.config import Config, load_config
 from gpupipe.config.error_text import describe_python_value
 from gpupipe.errors import ArtifactError, ConfigError, QualityError
 from gpupipe.inference.model import Model, load_model
+from gpupipe.model_parts.folder import RUN_DIRECTORY
 from gpupipe.model_parts.goal import Goal
 from gpupipe.model_parts.importances import Importances
 from gpupipe.model_parts.latency import Latency
@@ -30,7 +31,6 @@ from gpupipe.report.slices import MISSED_FIX, missed_sentence, slice_frame
 from gpupipe.report.text import metric_names, printable
 from gpupipe.report.tried_counts import TriedCounts
 from gpupipe.timeline.timeline import Note, Timeline
-from gpupipe.training.preparation.run_inputs import RUN_DIRECTORY
 from gpupipe.training.selection.leaderboard import LeaderboardEntry, leaderboard_rows
 from gpupipe.units import format_latency
 

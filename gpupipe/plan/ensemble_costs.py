@@ -1,4 +1,4 @@
-"""Memory costs of the ensemble ``best``, from those of the models of its portfolio."""
+"""Memory costs of a candidate, or of the ensemble ``best``: those of the models of its portfolio."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from gpupipe.backends.probe import lacks_nothing
 from gpupipe.config import ModelEntry
 from gpupipe.models.best import Best
 from gpupipe.plan.model_costs import ModelCosts, NetworkCosts, costs_of_one
+from gpupipe.plan.preview import Preview
 from gpupipe.training.ensemble.fold_training import MOST_CELLS
 from gpupipe.training.ensemble.folds import fold_choices
 from gpupipe.training.ensemble.portfolio import PortfolioEntry, make_portfolio
@@ -113,3 +114,10 @@ class EnsembleCosts(ModelCosts):
 
     def refusal(self, lacks: Callable[[str], bool] = lacks_nothing) -> None:
         """Return None: models that a device cannot train are not in the portfolio of a run on it."""
+
+
+def costs_of(entry: ModelEntry, seen: Preview) -> ModelCosts:
+    """Return the memory costs of a candidate."""
+    if isinstance(entry.params, Best):
+        return EnsembleCosts(entry, seen)
+    return costs_of_one(entry, seen)

@@ -15,7 +15,6 @@ from gpupipe.backends.gpu.least_squares import working_bytes
 from gpupipe.backends.gpu.translation import EstimatorRefusal
 from gpupipe.backends.probe import lacks_nothing
 from gpupipe.config import ModelEntry
-from gpupipe.models.best import Best
 from gpupipe.models.custom_estimator import CustomEstimator
 from gpupipe.models.fitted.device import MISSING_FIX, missing_columns, missing_text
 from gpupipe.models.neural.architecture import BLOCK_BYTES, Architecture
@@ -218,15 +217,6 @@ class NetworkCosts(ModelCosts):
 
     def refusal(self, lacks: Callable[[str], bool] = lacks_nothing) -> None:
         """Return None; CUDA support of PyTorch is not checked, because the plan may be for another machine."""
-
-
-def costs_of(entry: ModelEntry, seen: Preview) -> ModelCosts:
-    """Return the memory costs of a candidate."""
-    if isinstance(entry.params, Best):
-        from gpupipe.plan.ensemble_costs import EnsembleCosts  # here: it needs the costs of its members
-
-        return EnsembleCosts(entry, seen)
-    return costs_of_one(entry, seen)
 
 
 def costs_of_one(entry: ModelEntry, seen: Preview) -> ModelCosts:

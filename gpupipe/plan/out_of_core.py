@@ -13,7 +13,7 @@ from gpupipe.partitions.source_chunks import CHUNK_BYTES
 from gpupipe.partitions.training import require_partitions
 from gpupipe.partitions.training_memory import SHARE, binned_bytes, gathered_bytes
 from gpupipe.plan import costs
-from gpupipe.plan.model_costs import costs_of
+from gpupipe.plan.ensemble_costs import costs_of
 from gpupipe.plan.planner import MATRIX_CELL, Planner
 from gpupipe.training.steps import TrainingRound
 

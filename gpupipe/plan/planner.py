@@ -22,7 +22,7 @@ from gpupipe.metrics.clustering import ON_THE_HOST
 from gpupipe.metrics.ranked_groups import ON_THE_HOST as GROUPS_ON_THE_HOST
 from gpupipe.names import count_noun
 from gpupipe.plan import costs
-from gpupipe.plan.model_costs import costs_of
+from gpupipe.plan.ensemble_costs import costs_of
 from gpupipe.plan.preview import Preview
 from gpupipe.plan.read_refusal import read_refusal
 from gpupipe.tasks import View

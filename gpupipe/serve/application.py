@@ -16,13 +16,14 @@ from importlib import import_module
 from time import perf_counter
 from typing import Any
 
-from gpupipe.serve.bodies import ARROW, DIGITS, JSON, read_rows, require_rows, response_headers
+from gpupipe.serve.bodies import ARROW, DIGITS, JSON, read_rows, response_headers
 from gpupipe.serve.documents import INDEX, Documents
 from gpupipe.serve.encodings import THREAD, decompress
 from gpupipe.serve.explanations import has_parameter, read_parameter
 from gpupipe.serve.inference import HEADER_LENGTH, encode_inference, read_inference
 from gpupipe.serve.metrics import Metrics
 from gpupipe.serve.problems import Headers, RequestProblem
+from gpupipe.serve.request_rows import require_rows
 from gpupipe.serve.served_model import ServedModel
 from gpupipe.serve.settings import ServeSettings, host_name
 from gpupipe.serve.slot import ModelSlot

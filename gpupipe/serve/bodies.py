@@ -20,7 +20,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from itertools import repeat
@@ -28,9 +28,9 @@ from typing import Any
 
 import orjson
 
-from gpupipe.errors import RowError
 from gpupipe.serve.coalescer import Columns
-from gpupipe.serve.problems import Headers, RequestProblem, invalid_rows
+from gpupipe.serve.problems import Headers, RequestProblem
+from gpupipe.serve.request_rows import Explanations, Row, require_rows, rows_of
 from gpupipe.serve.served_model import ServedModel
 from gpupipe.table.exact_texts import MOST_DIGITS
 
@@ -43,8 +43,6 @@ LARGE_INTEGER = b"0" * 19  # the digits of 2**63
 # Python's `json` and Triton's client write these literals, which JSON does not have. Texts match first, and are kept.
 NON_FINITE = re.compile(rb'("(?:[^"\\]++|\\.)*+"?)|-?Infinity|NaN', re.DOTALL)
 
-Row = Mapping[str, Any]
-Explanations = Mapping[str, list[dict[str, Any]]]  # further outputs, by name
 Encode = Callable[[ServedModel, Columns, Explanations], bytes]
 
 
@@ -110,12 +108,6 @@ def parse_json(body: bytes) -> Any:
         raise RequestProblem("not_json", f"the body is not valid JSON: {text}") from None
 
 
-def require_rows(n_rows: int, max_rows: int, kind: str = "request") -> None:
-    """Raise RequestProblem if a request has too many rows."""
-    if n_rows > max_rows:
-        raise RequestProblem("too_large", f"expected at most {max_rows:,} rows per {kind}; found {n_rows:,}")
-
-
 def _json_rows(found: Any, model: ServedModel, max_rows: int) -> RequestRows:
     if type(found) is dict:
         columns = found.get("columns")
@@ -161,18 +153,6 @@ def _rows_of_columns(columns: dict[str, Any], model: ServedModel, max_rows: int)
         raise RequestProblem("unequal_lengths", f"columns differ in length: {found}")
     require_rows(max(lengths, default=0), max_rows)
     return rows_of(columns, model)
-
-
-def rows_of(columns: Mapping[str, Sequence[Any]], model: ServedModel) -> list[Row]:
-    """Return the rows of columns of equal length; raise RequestProblem if there are none and a column is absent."""
-    names = tuple(columns)
-    rows: list[Row] = [dict(zip(names, values, strict=True)) for values in zip(*columns.values(), strict=True)]
-    if not rows:  # the columns are checked as those of a row
-        try:
-            model.scorer.encoder.encode([dict.fromkeys(names)])
-        except RowError as error:
-            raise invalid_rows(error.problems) from None
-    return rows
 
 
 def _lines(body: bytes, max_rows: int) -> list[Row]:

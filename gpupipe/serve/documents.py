@@ -13,7 +13,6 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route, Router
 
-from gpupipe import __version__
 from gpupipe.serve.bodies import parse_json
 from gpupipe.serve.drift_document import drift_document
 from gpupipe.serve.inference import model_configuration, model_metadata
@@ -22,6 +21,7 @@ from gpupipe.serve.openapi import openapi_document
 from gpupipe.serve.page import read_page
 from gpupipe.serve.problems import RequestProblem
 from gpupipe.serve.served_model import ServedModel
+from gpupipe.version import __version__
 
 if TYPE_CHECKING:
     from gpupipe.serve.application import Application

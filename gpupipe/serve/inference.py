@@ -14,9 +14,10 @@ from typing import Any
 import numpy as np
 import orjson
 
-from gpupipe.serve.bodies import JSON, parse_json, require_rows, rows_of
+from gpupipe.serve.bodies import JSON, parse_json
 from gpupipe.serve.coalescer import Columns
 from gpupipe.serve.problems import Headers, RequestProblem
+from gpupipe.serve.request_rows import require_rows, rows_of
 from gpupipe.serve.served_model import Output, ServedModel
 
 BINARY = b"application/octet-stream"

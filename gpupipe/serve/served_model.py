@@ -13,6 +13,7 @@ import numpy as np
 
 from gpupipe.artifact import ArtifactReader
 from gpupipe.artifact.manifest import NAME as MANIFEST
+from gpupipe.backends.engines import scorer_engine
 from gpupipe.errors import ConfigError, GpupipeError
 from gpupipe.inference.prediction.prediction_arrays import prediction_values
 from gpupipe.inference.scorer.scorer import Scorer
@@ -78,12 +79,12 @@ class ServedModel:
         DataError, ConfigError
             If explanations are to be prepared, and the model cannot be explained.
         """
-        from gpupipe.inference.scorer.load import choose_engine, open_scorer
+        from gpupipe.inference.scorer.load import open_scorer
 
         identity = identify(path)  # before reading, so that a change in the meantime is noticed
         folder = model_folder(Path(path).resolve())  # the directory, even if the link is switched while it is read
         reader = ArtifactReader(folder)
-        scorer = open_scorer(reader, allow_code, choose_engine(None))
+        scorer = open_scorer(reader, allow_code, scorer_engine(None))
         if prepare_explanations:
             scorer.prepare_explanations()
         training = {}

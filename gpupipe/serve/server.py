@@ -11,10 +11,9 @@ from typing import Any
 
 from gpupipe.errors import ConfigError
 from gpupipe.report.text import printable
-from gpupipe.serve.settings import TOKEN, ServeSettings
+from gpupipe.serve.settings import BACKLOG, TOKEN, ServeSettings
 
 PACKAGES = ("starlette", "uvicorn", "httptools", "orjson")
-BACKLOG = 2048
 MAX_LOG_LINES, MAX_LOG_LINE = 60, 2000  # lines of a traceback; characters
 
 log = logging.getLogger("gpupipe.serve")

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 TOKEN = "GPUPIPE_TOKEN"  # environment variable with the bearer token
 TOKEN_DIGEST = "GPUPIPE_TOKEN_DIGEST"  # the same with `token_digest`, of processes of untrusted models
+BACKLOG = 2048  # connections that wait to be accepted
 LOCAL_NAMES = ("localhost", "127.0.0.1", "::1")
 HOST = re.compile(rb"(?:\[([0-9a-f:.]+)\]|((?:[\w.~!$&'()*+,;=-]|%[0-9a-f]{2})+))(?::([0-9]{0,5}))?", re.IGNORECASE)
 

@@ -18,8 +18,7 @@ from gpupipe.serve.metrics import Metrics
 from gpupipe.serve.protocol import LimitedProtocol, close_overdue
 from gpupipe.serve.reload import ModelWatch
 from gpupipe.serve.served_model import ServedModel
-from gpupipe.serve.server import BACKLOG
-from gpupipe.serve.settings import ServeSettings, token_digest
+from gpupipe.serve.settings import BACKLOG, ServeSettings, token_digest
 from gpupipe.serve.slot import ModelSlot
 from gpupipe.serve.time_limit import watch_event_loop
 

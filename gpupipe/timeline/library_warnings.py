@@ -9,12 +9,11 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TextIO
 
-import gpupipe
 from gpupipe.timeline.timeline import Timeline
 from gpupipe.user_warnings import PredictionWarning, RunWarning
 
 MOST_CHARACTERS = 300
-_OWN = str(Path(gpupipe.__file__).parent)
+_OWN = str(Path(__file__).parents[1])
 # Of XGBoost: [12:00:00] WARNING: /src/learner.cc:740: text
 _PLACE = re.compile(r"^(?:\[[\d:]+\]\s*)?(?:WARNING:?\s*)?(?:/\S+?:\d+:\s*)?")
 

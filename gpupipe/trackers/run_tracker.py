@@ -10,7 +10,6 @@ from typing import Any
 
 import yaml
 
-import gpupipe
 from gpupipe.backends.counters.counter import HardwareSample
 from gpupipe.backends.polling_thread import PollingThread
 from gpupipe.config import Config, resolved_yaml
@@ -38,6 +37,7 @@ from gpupipe.training.checkpoints.store import CheckpointStore
 from gpupipe.training.job import Job
 from gpupipe.training.selection.leaderboard import LeaderboardResult
 from gpupipe.training.steps import REFIT
+from gpupipe.version import __version__
 
 RECORDS = ("config.yaml", "metrics.json", "timeline.json", "tuned.yaml")
 UPLOADED = {
@@ -117,7 +117,7 @@ class RunTracker:
             self._note_answers(connection)
         if not self._connections:
             return
-        tags = {"gpupipe/version": gpupipe.__version__, "gpupipe/device": device, **self._settings.tags}
+        tags = {"gpupipe/version": __version__, "gpupipe/device": device, **self._settings.tags}
         self._start("", final.name, {**tags, "gpupipe/run_directory": str(final.absolute())})
         self._log("", params=config_params(config))
         self._send("text", "", path="config.yaml", content=resolved_yaml(config))

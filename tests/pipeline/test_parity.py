@@ -27,10 +27,10 @@ from gpupipe.inference.copy import copy_model
 from gpupipe.inference.model import load_model
 from gpupipe.inference.parity.check import TOLERANCE, compare_columns, compare_predictions
 from gpupipe.inference.parity.files import read_record
+from gpupipe.inference.parity.record import ParityRecord
 from gpupipe.models import Prediction
 from gpupipe.models.fitted.linear import FittedLinear
 from gpupipe.pipeline.records.export import export_model
-from gpupipe.pipeline.records.parity import ParityRecord
 from gpupipe.pipeline.records.trial_rows import make_trial_rows
 from gpupipe.pipeline.result import Run
 from gpupipe.pipeline.run import run_pipeline

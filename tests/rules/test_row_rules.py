@@ -19,11 +19,11 @@ from gpupipe.errors import ConfigError, DataError, RowError
 from gpupipe.inference.scorer.rare_values import encode_by_table
 from gpupipe.io.source_reader import plain_arrow
 from gpupipe.rules import ColumnRules
+from gpupipe.rules.enforcement import enforce_served
 from gpupipe.rules.model_rules import ServedRules
 from gpupipe.rules.row_rules import RowRules
 from gpupipe.table.frames import rows_to_arrow
 from gpupipe.table.schema import DeclaredColumn, Kind
-from gpupipe.training.preparation.rules import enforce_served
 from tests.raw_values import VALUES
 
 BACKEND = choose("cpu")

@@ -9,7 +9,6 @@ from pydantic import Field, GetJsonSchemaHandler, model_validator
 from pydantic_core import CoreSchema
 
 from gpupipe.entry_points import OPS as PLUGINS
-from gpupipe.entry_points import InstalledPlugin
 from gpupipe.errors import ConfigError
 from gpupipe.registry import Registry
 from gpupipe.settings import Settings
@@ -28,17 +27,8 @@ MODULES = (
     "text_counts", "parse_number", "generate",
 )  # fmt: skip
 
-
-def _plugin_op(plugin: InstalledPlugin, found: Any) -> type[FeatureOp]:
-    from gpupipe.features.ops.plugin import PluginOp
-
-    if not isinstance(found, type) or not issubclass(found, PluginOp):
-        raise TypeError("a subclass of gpupipe.plugins.PluginOp")
-    return found
-
-
 OPS: Registry[type[FeatureOp]] = Registry(
-    "feature op", [f"gpupipe.features.ops.{name}" for name in MODULES], PLUGINS, _plugin_op
+    "feature op", [f"gpupipe.features.ops.{name}" for name in MODULES], PLUGINS, "gpupipe.features.ops.plugin:adapt_op"
 )
 
 Column = TypeVar("Column", bound="Expr")  # kind of expression that an op takes

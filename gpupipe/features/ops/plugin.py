@@ -8,6 +8,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
+from gpupipe.entry_points import InstalledPlugin
 from gpupipe.errors import ConfigError, GpupipeError
 from gpupipe.features.history.derivation import DerivedOp
 from gpupipe.features.ops.base import OPS, FeatureOp
@@ -92,3 +93,10 @@ class PluginOp(FeatureOp):
         return ConfigError(
             f"{self.title()}: expand returned an invalid op: {problem}", fix="report this to the author of its package"
         )
+
+
+def adapt_op(plugin: InstalledPlugin, found: Any) -> type[FeatureOp]:
+    """Return the op of a plug-in; raise TypeError if its object is not a `PluginOp`."""
+    if not isinstance(found, type) or not issubclass(found, PluginOp):
+        raise TypeError("a subclass of gpupipe.plugins.PluginOp")
+    return found

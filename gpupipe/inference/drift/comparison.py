@@ -4,18 +4,26 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
 
 from gpupipe.artifact.untrusted.failures import refuse_failures
 from gpupipe.inference.drift.cell_counter import CellCounter
-from gpupipe.inference.drift.detection import PredictRows, ScannedRows, input_columns, predict_sample
+from gpupipe.inference.drift.column_drift import ColumnDrift, MetricDrift, PeriodDrift
+from gpupipe.inference.drift.detection import (
+    NewCounter,
+    PredictRows,
+    ScannedRows,
+    input_columns,
+    predict_sample,
+    scan_rows,
+)
 from gpupipe.inference.drift.label_metrics import compare_metrics, labelled_rows
 from gpupipe.inference.drift.periods import NO_PERIOD, PeriodColumn, period_name
 from gpupipe.inference.drift.reference import DriftColumn, DriftReference
-from gpupipe.inference.drift.report import ColumnDrift, DriftReport, MetricDrift, PeriodDrift, ReferenceModel
+from gpupipe.inference.drift.report import DriftReport, ReferenceModel
 from gpupipe.inference.drift.scores import count_scores, score_columns
 from gpupipe.inference.drift.verdict import (
     FAMILY_LEVEL,
@@ -36,6 +44,26 @@ if TYPE_CHECKING:
     from gpupipe.inference.interface import LoadedModel
 
 Counts = Mapping[str, Array]
+
+
+def detect_drift(
+    model: LoadedModel,
+    reference: DriftReference,
+    predict: PredictRows,
+    data: Any,
+    by: str | None,
+    tables: Mapping[str, Any] | None,
+    as_of: Any,
+    counter: NewCounter | None = None,
+) -> DriftReport:
+    """Return the report on a table; see `gpupipe.Model.drift`.
+
+    `predict` and `counter` compute in this process (`counter`: None), or in that of an untrusted model.
+    """
+    scanned = scan_rows(model, reference, data, by, tables, as_of, counter)
+    # Probabilities, edges and metrics of a forged model have valid types, and any values.
+    with refuse_failures("the rows cannot be compared with the training rows of the model", str(model.folder)):
+        return compare(model, reference, scanned, predict)
 
 
 def compare(model: LoadedModel, reference: DriftReference, scanned: ScannedRows, predict: PredictRows) -> DriftReport:

@@ -32,7 +32,6 @@ from gpupipe.table.frames import rows_to_arrow
 from gpupipe.table.schema import Column
 
 if TYPE_CHECKING:
-    from gpupipe.inference.drift.report import DriftReport
     from gpupipe.inference.interface import LoadedModel
     from gpupipe.inference.model import Model
     from gpupipe.inference.prediction.prediction_report import PredictionReport
@@ -69,28 +68,6 @@ def load_reference(model: Model) -> DriftReference:
         what = "the model has no reference of its training rows: it was written by an earlier version"
         raise ArtifactError(what, where=where, fix="run its configuration again")
     return reference
-
-
-def detect_drift(
-    model: LoadedModel,
-    reference: DriftReference,
-    predict: PredictRows,
-    data: Any,
-    by: str | None,
-    tables: Mapping[str, Any] | None,
-    as_of: Any,
-    counter: NewCounter | None = None,
-) -> DriftReport:
-    """Return the report on a table; see `gpupipe.Model.drift`.
-
-    `predict` and `counter` compute in this process (`counter`: None), or in that of an untrusted model.
-    """
-    from gpupipe.inference.drift.comparison import compare
-
-    scanned = scan_rows(model, reference, data, by, tables, as_of, counter)
-    # Probabilities, edges and metrics of a forged model have valid types, and any values.
-    with refuse_failures("the rows cannot be compared with the training rows of the model", str(model.folder)):
-        return compare(model, reference, scanned, predict)
 
 
 def scan_rows(

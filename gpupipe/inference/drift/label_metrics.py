@@ -10,8 +10,8 @@ import numpy as np
 import pyarrow as pa
 
 from gpupipe.backends.base import Backend
+from gpupipe.inference.drift.column_drift import MetricDrift
 from gpupipe.inference.drift.reference import MetricReference
-from gpupipe.inference.drift.report import MetricDrift
 from gpupipe.metrics import METRICS, evaluate, join_scores
 from gpupipe.metrics.bootstrap import FEWEST_ROWS, Z_95, class_strata, sampling_errors
 from gpupipe.model_parts.decision import Decision

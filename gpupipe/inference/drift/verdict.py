@@ -10,8 +10,8 @@ import numpy as np
 from gpupipe.inference.drift.column_comparison import CellTest, compare_cells, compare_shares, holm
 from gpupipe.inference.drift.column_comparison import jensen_shannon_distance as jensen_shannon
 from gpupipe.inference.drift.column_comparison import wasserstein_distance as wasserstein
+from gpupipe.inference.drift.column_drift import ColumnDrift, PeriodDrift
 from gpupipe.inference.drift.reference import NULL_CELL, OTHER_CELL, UNSEEN_CELL, DriftColumn
-from gpupipe.inference.drift.report import ColumnDrift, PeriodDrift
 from gpupipe.inference.drift.severity import SEVERITIES, Severity, severity_of, worst
 from gpupipe.inference.drift.words import describe_change
 from gpupipe.typing import Array

@@ -37,10 +37,10 @@ from gpupipe.inference.prediction.prediction_arrays import class_probabilities
 from gpupipe.io.output_conflicts import require_no_conflict
 from gpupipe.io.source_reader import plain_arrow
 from gpupipe.metrics.predictions import predicted_labels
+from gpupipe.model_parts.folder import model_inputs
 from gpupipe.models.neural.files.onnx_check import check_onnx
 from gpupipe.table.blocks import layout
 from gpupipe.table.row_encoder import RowEncoder
-from gpupipe.training.preparation.run_inputs import model_inputs
 from gpupipe_kernels.rows.lowering import lower
 
 if TYPE_CHECKING:

@@ -10,9 +10,8 @@ import pyarrow as pa
 
 from gpupipe.artifact import ArtifactReader, ArtifactWriter
 from gpupipe.inference.parity.arrays import ARRAYS, DTYPES, read_parity_arrays
+from gpupipe.inference.parity.record import ParityRecord, TrialRows
 from gpupipe.model_parts.format_1 import is_format_1, read_parity_rows
-from gpupipe.pipeline.records.parity import ParityRecord
-from gpupipe.pipeline.records.trial_rows import TrialRows
 from gpupipe.typing import Array
 
 ROWS = "parity_rows.json"

@@ -1,4 +1,4 @@
-"""Parity record of a model: written on export, and replayed by `gpupipe.Model.verify`.
+"""Replay of the parity record of a model, for `gpupipe.Model.verify`.
 
 ``parity_rows.json`` and ``parity.npz`` contain the rows, features and predictions; ``parity.json`` contains the
 tolerance, the machine that computed them, and the outputs of the exported model on the CPU.
@@ -6,7 +6,6 @@ tolerance, the machine that computed them, and the outputs of the exported model
 
 from __future__ import annotations
 
-import platform
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import pairwise
@@ -14,24 +13,21 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from gpupipe.artifact import ArtifactReader, ArtifactWriter
+from gpupipe.artifact import ArtifactReader
 from gpupipe.artifact.untrusted.failures import refuse_failures
 from gpupipe.backends.base import Backend
-from gpupipe.errors import ArtifactError, ConfigError, GpupipeError
+from gpupipe.errors import ArtifactError, ConfigError
 from gpupipe.features.program.fitted import FittedFeatures
-from gpupipe.files.libraries import libraries
 from gpupipe.inference.parity.check import TOLERANCE, compare_columns, compare_predictions
-from gpupipe.inference.parity.files import ROWS, read_record, write_record
+from gpupipe.inference.parity.files import ROWS, read_record
+from gpupipe.inference.parity.record import ParityRecord, TrialRows, predict_arrays
 from gpupipe.inference.parity.verification import Verification
 from gpupipe.metrics import evaluate, join_scores
 from gpupipe.model_parts.decision import Decision
 from gpupipe.model_parts.goal import Goal
 from gpupipe.models.fitted.device import matrix_on_host
 from gpupipe.models.fitted.prediction import column_bounds
-from gpupipe.pipeline.records.parity import ParityRecord, predict_arrays, record
-from gpupipe.pipeline.records.trial_rows import TrialRows
 from gpupipe.table.encode import encode
-from gpupipe.training.fit import TrainedModel
 from gpupipe.typing import Array
 
 if TYPE_CHECKING:
@@ -41,56 +37,6 @@ NAME = "parity.json"
 _TOLERANCE: dict[Any, Any] = {kind: {**dict.fromkeys(limits, float), ...: float} for kind, limits in TOLERANCE.items()}
 PARITY = {"metrics": [str], "tolerance": {**_TOLERANCE, ...: {...: float}}, "not_covered": [str], ...: object}
 RUN_AGAIN = "run its configuration again with this version of gpupipe"
-
-
-def write_parity(
-    writer: ArtifactWriter,
-    written: Model,
-    trial: TrialRows,
-    trained: TrainedModel,
-    decision: Decision,
-    goal: Goal,
-    backend: Backend,
-) -> Verification:
-    """Add the parity record to an exported model and return the verification; the caller finishes `writer` again.
-
-    `written` is the exported model, loaded on the CPU. Raise GpupipeError if it does not reproduce the outputs of the
-    training; the message names columns and rows.
-    """
-    recorded, not_recorded = record(trial, trained, decision, goal, backend)
-    interpreter, not_covered = backend.last_interpreter, (*_derived_columns(trained), *not_recorded)
-    found = replay(written, recorded, TOLERANCE, not_covered)
-    if not found.passed:
-        what = f"outputs of the exported model on the CPU differ from those of the run on the {backend.name}:"
-        raise GpupipeError(
-            "\n".join([what, *(f"  {problem}" for problem in found.problems[:8])]),
-            where="stage export",
-            fix="run it with --device cpu" if backend.name == "gpu" else "",
-        )
-    write_record(writer, recorded)
-    document = {
-        "rows": {"of_the_run": int((trial.rows >= 0).sum()), "made": int((trial.rows < 0).sum())},
-        "inputs": trial.inputs.column_names,
-        "metrics": list(trial.metrics),
-        "tolerance": TOLERANCE,
-        "trained_on": {
-            "device": backend.name,
-            "reason": backend.reason,
-            "interpreter": interpreter,
-            "python": platform.python_version(),
-            "system": f"{platform.system()} {platform.machine()}",
-            "libraries": libraries(),
-        },
-        "not_covered": list(not_covered),
-        "replayed": found.to_json(),
-    }
-    writer.json(NAME, document)
-    return found
-
-
-def _derived_columns(trained: TrainedModel) -> list[str]:
-    derived = [column.name for column in trained.features.schema if column.derived]
-    return [f"derivation of {', '.join(derived)}: the record has the derived values"] if derived else []
 
 
 def verify_model(model: Model) -> Verification:

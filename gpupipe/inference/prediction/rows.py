@@ -18,8 +18,8 @@ from gpupipe.io.files import mask
 from gpupipe.io.row_steps import apply_steps, raw_columns
 from gpupipe.io.settings import TableSource
 from gpupipe.io.source_reader import plain_arrow, read_arrow
+from gpupipe.rules.enforcement import enforce_served
 from gpupipe.table.frames import rows_to_arrow
-from gpupipe.training.preparation.rules import enforce_served
 from gpupipe.units import parse_time_us
 
 if TYPE_CHECKING:

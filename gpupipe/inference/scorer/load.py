@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from functools import cache
-from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from gpupipe.artifact import ArtifactReader
-from gpupipe.errors import ConfigError
+from gpupipe.backends.engines import scorer_engine
 from gpupipe.inference.prediction.parts import read_parts
 from gpupipe.inference.scorer.scorer import Scorer
 from gpupipe.model_parts.folder import model_folder
@@ -60,7 +59,7 @@ def load_scorer(path: str | Path, *, allow_code: bool = False, engine: HostEngin
     22.1
     >>> folder.cleanup()
     """
-    return open_scorer(ArtifactReader(model_folder(path)), allow_code, choose_engine(engine))
+    return open_scorer(ArtifactReader(model_folder(path)), allow_code, scorer_engine(engine))
 
 
 def open_scorer(reader: ArtifactReader, allow_code: bool, engine: HostEngine) -> Scorer:
@@ -82,16 +81,3 @@ def open_scorer(reader: ArtifactReader, allow_code: bool, engine: HostEngine) ->
         **vars(parts), engine=engine, manifest=reader.manifest, open_model=cache(open_whole),
         open_explainer=open_explainer,
     )  # fmt: skip
-
-
-def choose_engine(engine: HostEngine | None) -> HostEngine:
-    """Return the engine of a scorer: compiled loops if Numba is installed.
-
-    Raise ConfigError if `engine` is unknown or not installed.
-    """
-    if engine not in (None, "numpy", "numba"):
-        raise ConfigError(f"expected 'numpy' or 'numba'; got {engine!r}", where="engine")
-    is_installed = find_spec("numba") is not None
-    if engine == "numba" and not is_installed:
-        raise ConfigError("Numba is not installed", where="engine", fix="pip install numba, or set engine='numpy'")
-    return engine or ("numba" if is_installed else "numpy")

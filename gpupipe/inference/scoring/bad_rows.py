@@ -31,11 +31,11 @@ from gpupipe.io.settings import TableSource
 from gpupipe.io.source_reader import LoadedTable
 from gpupipe.names import count_noun
 from gpupipe.rules.check import find_violating_cells
+from gpupipe.rules.enforcement import by_column, enforce_served
 from gpupipe.table.cell_checks import check_cells, describe_bad_cells
 from gpupipe.table.encode import encode, encode_served
 from gpupipe.table.row_numbers import CellsError, RowNumbers
 from gpupipe.table.schema import Column
-from gpupipe.training.preparation.rules import by_column, enforce_served
 
 OnError = Literal["error", "reject", "null"]
 REJECTED = ("row", "column", "value", "reason", "raw")  # columns of the file of rejected rows

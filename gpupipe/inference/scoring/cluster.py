@@ -28,7 +28,7 @@ from gpupipe.io.files import mask
 from gpupipe.io.output_conflicts import require_no_conflict
 from gpupipe.io.settings import TableSource
 from gpupipe.rules.check import find_violations
-from gpupipe.training.preparation.rules import by_column, settle_served
+from gpupipe.rules.enforcement import by_column, settle_served
 
 if TYPE_CHECKING:
     from gpupipe.partitions.source_chunks import ArrowChunks

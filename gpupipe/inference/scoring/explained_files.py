@@ -33,8 +33,8 @@ from gpupipe.io.output_conflicts import require_no_conflict
 from gpupipe.io.raw_columns import stored_names
 from gpupipe.io.settings import TableSource
 from gpupipe.io.source_reader import read_arrow
+from gpupipe.rules.enforcement import enforce_served
 from gpupipe.table.encode_chunks import rows_counted_after
-from gpupipe.training.preparation.rules import enforce_served
 from gpupipe.units import MIB
 
 SLICE_ROWS, SLICE_BYTES = 65_536, 64 * MIB  # of rows that are explained and written at once

@@ -12,7 +12,7 @@ from gpupipe.errors import ConfigError
 from gpupipe.files.file import replace_file, require_writable_file
 from gpupipe.io.arrow_types import is_bytes, plain_column
 from gpupipe.io.output_conflicts import ProtectedInput
-from gpupipe.training.preparation.run_inputs import model_inputs
+from gpupipe.model_parts.folder import model_inputs
 
 ENDINGS = (".csv", ".parquet")
 FORMULA = r"^[=+\-@\t\r\n]"  # https://owasp.org/www-community/attacks/CSV_Injection

@@ -64,7 +64,7 @@ class UntrustedLimits:
             fix = did_you_mean(str(unknown[0]), ("memory", "time")) or "use memory or time"
             raise ConfigError(f"unknown limit {unknown[0]!r}", where="limits", fix=fix)
         if "memory" in settings:
-            from gpupipe.pipeline.api.arguments import read_size
+            from gpupipe.config.scalars import read_size
 
             memory_bytes = read_size("limits.memory", settings["memory"])
             if memory_bytes < LEAST_MEMORY:

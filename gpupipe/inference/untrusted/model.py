@@ -101,7 +101,7 @@ class UntrustedModel(LoadedModel):
 
         The child reads the bins and levels, counts the rows and predicts some of them.
         """
-        from gpupipe.inference.drift.detection import detect_drift
+        from gpupipe.inference.drift.comparison import detect_drift
 
         def counter(columns: Sequence[CountedColumn]) -> CountCells:
             return partial(self._count, [len(each.reference.counts) for each in columns])

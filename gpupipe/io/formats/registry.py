@@ -41,13 +41,14 @@ FORMATS: dict[str, FileFormat] = {
 RESERVED = frozenset({"auto", "generator", "hook", "memory"})  # used as formats of tables that are not in such files
 
 
-def _require_function(plugin: InstalledPlugin, found: Any) -> Any:
+def require_function(plugin: InstalledPlugin, found: Any) -> Any:
+    """Return the reader of a plug-in; raise TypeError if its object is not a function."""
     if not callable(found) or isinstance(found, type):
         raise TypeError("a function of an open file that returns a pyarrow.Table")
     return found
 
 
-READERS: Registry[Any] = Registry("reader", group=PLUGINS, adapt=_require_function)
+READERS: Registry[Any] = Registry("reader", group=PLUGINS, adapt="gpupipe.io.formats.registry:require_function")
 """Readers of plug-ins: functions of an open file. The name of one is the format, and the suffix of its files."""
 
 COMPRESSIONS = {".gz": "gzip", ".zst": "zstd", ".bz2": "bz2", ".lz4": "lz4", ".xz": "xz", ".zip": "zip"}

@@ -24,7 +24,6 @@ from gpupipe.io.settings import Source, TableSource
 from gpupipe.names import SELECTORS, unmatched
 from gpupipe.table.frames import frame_to_arrow
 from gpupipe.timeline.timeline import Note, Stage
-from gpupipe.units import parse_size
 from gpupipe.user_warnings import warn_user
 
 Table = TypeVar("Table", bound=TableSource)
@@ -260,17 +259,6 @@ def with_device(overrides: Sequence[str], device: object) -> Sequence[str]:
         return overrides
     require_choice("device", device, get_args(Device))
     return [*overrides, f"device={device}"] if isinstance(overrides, list | tuple) else overrides
-
-
-def read_size(name: str, value: object) -> int:
-    """Return a size in bytes, from a number of bytes or text such as ``"16GiB"``."""
-    try:
-        found = parse_size(value) if isinstance(value, str) else value
-    except ValueError as error:
-        raise ConfigError(str(error), where=name) from None
-    if isinstance(found, bool) or not isinstance(found, int) or found < 1:
-        raise ConfigError(f'expected bytes, or text such as "16GiB"; got {describe_python_value(value)}', where=name)
-    return found
 
 
 class WarningListener:

@@ -13,9 +13,6 @@ from gpupipe.config import Config
 from gpupipe.config.cluster import ClusterSettings
 from gpupipe.dask.arrays import empty_array, to_dask_array
 from gpupipe.dask.connect import connect, current_client
-from gpupipe.dask.frame_maps import is_on_gpu, map_frames, partition_backend
-from gpupipe.features.program.fitted import FittedFeatures
-from gpupipe.io.in_memory import InMemoryTable
 from gpupipe.partitions.matrix import PartitionedMatrix
 from gpupipe.partitions.workers import ResultHandle
 from gpupipe.pipeline.api.arguments import WarningListener
@@ -80,23 +77,3 @@ def matrix_array(X: PartitionedMatrix) -> Any:
 def _column_array(values: Sequence[ResultHandle[Array]], X: PartitionedMatrix) -> Any:
     (dtype,) = X.workers.gather([X.workers.submit(lambda _, values: values.dtype.str, values[0])])
     return to_dask_array(values, X.heights, (), empty_array(X.workers.device, 1, dtype))
-
-
-def transform_frame(features: FittedFeatures, collection: Any, device: str) -> Any:
-    """Return the feature matrix of a Dask DataFrame, lazily, as a Dask array with a chunk per partition.
-
-    Chunks are NumPy arrays; CuPy arrays for partitions of cuDF.
-    """
-    from dask.base import tokenize
-
-    on_gpu = is_on_gpu(collection)
-    meta = empty_array("gpu" if on_gpu else "cpu", 2, "float32")
-    meta = meta.reshape(0, len(features.names))
-    token = tokenize(features.program, features.schema, features.derivation)
-    return map_frames(collection, _transform, features, token, device, on_gpu, meta=meta)
-
-
-def _transform(frame: Any, features: FittedFeatures, device: str, on_gpu: bool) -> Array:
-    backend = partition_backend(device)
-    matrix = features.transform(features.encode(InMemoryTable.of(frame).table, backend), backend)
-    return matrix if on_gpu else backend.to_host(matrix.T).T  # the transpose is row-major

@@ -13,6 +13,7 @@ from gpupipe.config import Config, load_config, parse_config
 from gpupipe.config.cluster import is_client
 from gpupipe.config.error_text import describe_python_value
 from gpupipe.config.resolved_yaml import summary_yaml
+from gpupipe.config.scalars import read_size
 from gpupipe.errors import ConfigError
 from gpupipe.pipeline.api.arguments import (
     WarningListener,
@@ -20,7 +21,6 @@ from gpupipe.pipeline.api.arguments import (
     name_split_columns,
     place_values,
     python_errors,
-    read_size,
     require_count,
     require_place,
     source_section,

@@ -17,7 +17,7 @@ from gpupipe.files.libraries import libraries
 from gpupipe.inference.drift.files import write_reference
 from gpupipe.inference.drift.reference import DriftReference
 from gpupipe.inference.model import load_model
-from gpupipe.inference.parity.replay import write_parity
+from gpupipe.inference.parity.record import TrialRows
 from gpupipe.inference.parity.verification import Verification
 from gpupipe.inference.prediction.input_source import describe_reading
 from gpupipe.metrics import ColumnImportance
@@ -26,7 +26,7 @@ from gpupipe.model_parts.feature_files import write_features
 from gpupipe.model_parts.goal import Goal
 from gpupipe.model_parts.importances import Importances
 from gpupipe.model_parts.user_code import write_kernels
-from gpupipe.pipeline.records.trial_rows import TrialRows
+from gpupipe.pipeline.records.parity import write_parity
 from gpupipe.rules.model_rules import ServedRules
 from gpupipe.table.schema import Schema
 from gpupipe.training.fit import TrainedModel

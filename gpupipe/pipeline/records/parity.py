@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
+import platform
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
+from gpupipe.artifact import ArtifactWriter
 from gpupipe.backends.base import Backend
-from gpupipe.errors import DeviceError
+from gpupipe.errors import DeviceError, GpupipeError
 from gpupipe.features.program.fitted import Feature
-from gpupipe.metrics import predicted_labels
+from gpupipe.files.libraries import libraries
+from gpupipe.inference.model import Model
+from gpupipe.inference.parity.check import TOLERANCE
+from gpupipe.inference.parity.files import write_record
+from gpupipe.inference.parity.record import ParityRecord, TrialRows, predict_arrays
+from gpupipe.inference.parity.replay import NAME, replay
+from gpupipe.inference.parity.verification import Verification
 from gpupipe.model_parts.decision import Decision
 from gpupipe.model_parts.goal import Goal
-from gpupipe.models import FittedModel, Prediction
-from gpupipe.pipeline.records.trial_rows import TrialRows
 from gpupipe.table.encode import encode
 from gpupipe.training.fit import TrainedModel
 from gpupipe.typing import Array
@@ -22,21 +27,54 @@ from gpupipe.typing import Array
 REACH = 2.0  # rows are predicted if no feature exceeds this multiple of its largest value in the rows of the run
 
 
-@dataclass(frozen=True)
-class ParityRecord:
-    """Outputs of the training side for the parity rows.
+def write_parity(
+    writer: ArtifactWriter,
+    written: Model,
+    trial: TrialRows,
+    trained: TrainedModel,
+    decision: Decision,
+    goal: Goal,
+    backend: Backend,
+) -> Verification:
+    """Add the parity record to an exported model and return the verification; the caller finishes `writer` again.
 
-    `X`, float32, shape (n, d), is the feature matrix. `predicted`, bool, shape (n,), has the rows with a recorded
-    prediction. `outputs`, float64, shape (n, k), are probabilities, values, distances or embeddings; NaN in rows
-    without a prediction. `labels`, int32, shape (n,), or (n, m) for several targets, are class codes or clusters; -1 if
-    there are none.
+    `written` is the exported model, loaded on the CPU. Raise GpupipeError if it does not reproduce the outputs of the
+    training; the message names columns and rows.
     """
+    recorded, not_recorded = record(trial, trained, decision, goal, backend)
+    interpreter, not_covered = backend.last_interpreter, (*_derived_columns(trained), *not_recorded)
+    found = replay(written, recorded, TOLERANCE, not_covered)
+    if not found.passed:
+        what = f"outputs of the exported model on the CPU differ from those of the run on the {backend.name}:"
+        raise GpupipeError(
+            "\n".join([what, *(f"  {problem}" for problem in found.problems[:8])]),
+            where="stage export",
+            fix="run it with --device cpu" if backend.name == "gpu" else "",
+        )
+    write_record(writer, recorded)
+    document = {
+        "rows": {"of_the_run": int((trial.rows >= 0).sum()), "made": int((trial.rows < 0).sum())},
+        "inputs": trial.inputs.column_names,
+        "metrics": list(trial.metrics),
+        "tolerance": TOLERANCE,
+        "trained_on": {
+            "device": backend.name,
+            "reason": backend.reason,
+            "interpreter": interpreter,
+            "python": platform.python_version(),
+            "system": f"{platform.system()} {platform.machine()}",
+            "libraries": libraries(),
+        },
+        "not_covered": list(not_covered),
+        "replayed": found.to_json(),
+    }
+    writer.json(NAME, document)
+    return found
 
-    trial: TrialRows
-    X: Array
-    predicted: Array
-    outputs: Array
-    labels: Array
+
+def _derived_columns(trained: TrainedModel) -> list[str]:
+    derived = [column.name for column in trained.features.schema if column.derived]
+    return [f"derivation of {', '.join(derived)}: the record has the derived values"] if derived else []
 
 
 def record(
@@ -81,35 +119,6 @@ def _bounds(usual: Array, features: Sequence[Feature]) -> Array:
     sizes = np.abs(usual).max(axis=0, initial=1.0, where=np.isfinite(usual))
     limits: Array = np.maximum(REACH * sizes, [feature.n_codes for feature in features])
     return limits
-
-
-def predict_arrays(
-    model: FittedModel, X: Array, decision: Decision, goal: Goal, backend: Backend
-) -> tuple[Array, Array]:
-    """Return predictions for `X` on the host: numbers (float64, shape (n, k)) and labels (int32, shape (n,)).
-
-    Labels of several targets have the shape (n, n_targets).
-    """
-    if len(X) == 0:  # estimators reject an empty matrix
-        empty = (0, len(goal.targets)) if goal.targets else 0
-        return np.empty((0, goal.n_outputs or 1)), np.empty(empty, np.int32)
-    return _numbers_and_labels(decision.apply(model.predict(X).mapped(backend.to_host)), decision, goal)
-
-
-def _numbers_and_labels(prediction: Prediction, decision: Decision, goal: Goal) -> tuple[Array, Array]:
-    if goal.targets:
-        each = zip(prediction.parts, decision.targets, goal.targets, strict=True)
-        found = [_numbers_and_labels(*part) for part in each]
-        return np.concatenate([own for own, _ in found], axis=1), np.stack([own for _, own in found], axis=1)
-    parts = (
-        prediction.probability, prediction.value, prediction.quantiles, prediction.distance, prediction.embedding,
-    )  # fmt: skip
-    numbers = np.asarray(next(part for part in parts if part is not None), np.float64)
-    if prediction.probability is not None:
-        labels = predicted_labels(goal.task, prediction.probability, decision.threshold)
-    else:
-        labels = np.full(len(numbers), -1) if prediction.label is None else prediction.label
-    return numbers.reshape(len(numbers), -1), np.asarray(labels).astype(np.int32)
 
 
 def _spread(values: Array, rows: Array) -> Array:

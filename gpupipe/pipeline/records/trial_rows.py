@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -11,6 +10,7 @@ import pyarrow as pa
 
 from gpupipe.backends.base import Backend
 from gpupipe.features.program.fitted import FittedFeatures
+from gpupipe.inference.parity.record import TrialRows
 from gpupipe.metrics import METRICS
 from gpupipe.table.blocks import EncodedTable
 from gpupipe.table.schema import FIRST_LEVEL, NAT, NULL, Column
@@ -37,31 +37,6 @@ FAR_TIMES = {
     "1 us before 1970": -1, "year 1": -62_135_596_800_000_000, "year 1900": -2_203_891_200_000_001,
     "year 9999": 253_402_300_799_999_999,
 }  # fmt: skip
-
-
-@dataclass(frozen=True)
-class TrialRows:
-    """Rows for the parity record of a model.
-
-    Attributes
-    ----------
-    inputs : pyarrow.Table
-        The columns that the feature program reads, before encoding; derived columns have their values.
-    cases : list of str
-        Description of each row: ``""`` for a row of the run, else the changed columns and their values.
-    rows : array of int64, shape (n_rows,)
-        Row number in the input of the run; -1 for generated rows.
-    target : array of float64, shape (n_rows,), or (n_rows, k) for several targets
-        Class codes or numbers; NaN if there is none.
-    metrics : tuple of str
-        Metrics to compute on the rows with a target.
-    """
-
-    inputs: pa.Table
-    cases: list[str]
-    rows: Array
-    target: Array
-    metrics: tuple[str, ...]
 
 
 def recorded_rows(job: Job) -> Array:

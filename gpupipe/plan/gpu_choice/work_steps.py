@@ -7,9 +7,10 @@ from dataclasses import dataclass, field
 
 from gpupipe.config import Config, ModelEntry
 from gpupipe.models.best import Best
+from gpupipe.plan.ensemble_costs import costs_of
 from gpupipe.plan.gpu_choice import work as counts
 from gpupipe.plan.gpu_choice.work import Work
-from gpupipe.plan.model_costs import EstimatorCosts, ModelCosts, NetworkCosts, costs_of
+from gpupipe.plan.model_costs import EstimatorCosts, ModelCosts, NetworkCosts
 from gpupipe.plan.preview import Preview
 from gpupipe.plan.read_refusal import read_refusal
 from gpupipe.training.steps import (

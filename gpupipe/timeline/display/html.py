@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import html
 from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING
 
 from gpupipe.names import count_noun
 from gpupipe.report.data import LeaderboardRow
 from gpupipe.report.text import printable
 from gpupipe.timeline.display.progress import describe
 from gpupipe.timeline.display.text import leaderboard_cells
-from gpupipe.timeline.timeline import Stage
 from gpupipe.units import format_duration, format_rate, format_whole_seconds
+
+if TYPE_CHECKING:
+    from gpupipe.timeline.timeline import Stage
 
 LEFT, RIGHT = "text-align:left;", "text-align:right;font-variant-numeric:tabular-nums;"
 CELL = "padding:1px 12px 1px 0;white-space:nowrap;"

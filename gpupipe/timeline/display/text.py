@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from gpupipe.config import Config
 from gpupipe.names import count_noun
 from gpupipe.report.data import LeaderboardRow
 from gpupipe.report.text import metric, metric_names, metric_title, number
-from gpupipe.timeline.timeline import Stage
 from gpupipe.units import format_duration, format_latency, format_rate, format_size
+
+if TYPE_CHECKING:
+    from gpupipe.timeline.timeline import Stage
 
 MOST_METRICS = 5
 FIGURES_WIDTH = 48  # characters of rows, rate, time and device

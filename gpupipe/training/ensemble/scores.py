@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from statistics import median
 
 from gpupipe.backends.base import Backend
+from gpupipe.backends.engines import scorer_engine
 from gpupipe.metrics import METRICS, Costs, evaluate
 from gpupipe.models import FittedModel
 from gpupipe.tasks import Task
@@ -46,9 +47,7 @@ class HeldOutScore:
 
 def row_seconds(model: FittedModel, row: Array) -> float:
     """Return the median wall seconds of the prediction of one row, float32, shape (1, d), by the exported model."""
-    from gpupipe.inference.scorer.load import choose_engine
-
-    predict = model.row_estimator(choose_engine(None))
+    predict = model.row_estimator(scorer_engine(None))
     predict(row)  # compiles or loads what the first call needs
     seconds = []
     for _ in range(ROW_CALLS):

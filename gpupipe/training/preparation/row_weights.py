@@ -12,8 +12,9 @@ from gpupipe.errors import DataError
 from gpupipe.io.input_files import InputFiles
 from gpupipe.rules import ColumnRules
 from gpupipe.rules.check import find_violations
+from gpupipe.rules.enforcement import settle
 from gpupipe.table.blocks import EncodedTable
-from gpupipe.training.preparation.rules import name_rows, settle
+from gpupipe.training.preparation.rules import name_rows
 from gpupipe.typing import Array
 
 TableT = TypeVar("TableT", bound=EncodedTable)

@@ -1,13 +1,12 @@
-"""Enforcement of the rules of ``data:`` in a run and in its model."""
+"""Enforcement of the rules of ``data:`` in a run."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
-import pyarrow as pa
 
 from gpupipe.backends.base import Backend
 from gpupipe.errors import ROWS_COUNTED, ConfigError, DataError, GpupipeError, SchemaError
@@ -18,9 +17,10 @@ from gpupipe.io.input_files import InputFiles, data_files
 from gpupipe.io.join import read_joined
 from gpupipe.io.settings import CheckedSource, Source
 from gpupipe.io.source_reader import read_arrow
-from gpupipe.names import SELECTORS, count_noun
-from gpupipe.rules import ColumnRules, RuleViolation, describe_violations
+from gpupipe.names import SELECTORS
+from gpupipe.rules import ColumnRules, RuleViolation
 from gpupipe.rules.check import find_violations
+from gpupipe.rules.enforcement import NameRow, row_text, settle
 from gpupipe.rules.model_rules import ServedRules
 from gpupipe.table.blocks import EncodedTable
 from gpupipe.table.device.frame_columns import DeviceText
@@ -31,10 +31,8 @@ if TYPE_CHECKING:
     from gpupipe.config import Config
 
 Rules = Mapping[str, Sequence[ColumnRules]]
-NameRow = Callable[[int], str]
 
 GLOB = "*?["
-FIX_ROWS = "correct the rows, or remove them"
 LOOSEN = "change the rules (data:), or let them only warn (otherwise: warn)"
 
 
@@ -149,69 +147,6 @@ def _broken(
     return [*broken, *find_violations(on_host, {name: rules[name] for name in texts}, backend.host)]
 
 
-def settle(
-    broken: Sequence[RuleViolation],
-    name_row: NameRow,
-    where: str,
-    fix: str,
-    whose: str = "`data:`",
-    may_change: bool = True,
-) -> list[str]:
-    """Return warnings for violations of rules that only warn.
-
-    Raises
-    ------
-    SchemaError
-        If other rules are violated; the message lists all violations.
-    """
-    refused = [each for each in broken if not each.warns]
-    warned = [each for each in broken if each.warns]
-    if refused:
-        shown = describe_violations(refused, name_row, may_change)
-        shown += [f"{each} (only warns)" for each in describe_violations(warned, name_row, may_change)]
-        count = count_noun(len(refused), "rule")
-        raise SchemaError("\n  ".join([f"{count} of {whose} violated:", *shown]), where=where, fix=fix)
-    return describe_violations(warned, name_row, may_change)
-
-
-def enforce_served(
-    arrow: pa.Table, served: Sequence[ServedRules], backend: Backend, label: str, fix: str = FIX_ROWS
-) -> list[str]:
-    """Check a table to predict, and return the warnings of rules that only warn.
-
-    Missing columns are skipped, because the model reports them itself.
-
-    Raises
-    ------
-    SchemaError
-        If rules are violated, or a column has another kind than in training.
-    """
-    found = [each for each in served if each.column in arrow.column_names]
-    if not found:
-        return []
-    declared = {each.column: each.recorded for each in found}
-    table = encode(arrow.select(list(declared)), backend.host, declared)
-    return settle_served(find_violations(table, by_column(found), backend.host), label, fix)
-
-
-def settle_served(broken: Sequence[RuleViolation], label: str, fix: str = FIX_ROWS) -> list[str]:
-    """Return the warnings for a table to predict; raise as `settle`."""
-    where = f"{label}; {ROWS_COUNTED}"
-    return settle(broken, _row, where, fix, "the model", may_change=False)
-
-
-def by_column(served: Sequence[ServedRules]) -> dict[str, list[ColumnRules]]:
-    """Return the rules of each column."""
-    rules: dict[str, list[ColumnRules]] = {}
-    for each in served:
-        rules.setdefault(each.column, []).append(each.rules)
-    return rules
-
-
-def _row(row: int) -> str:
-    return f"row {row:,}"
-
-
 def name_rows(
     config: Config, n_rows: int, broken: Sequence[RuleViolation], files: Sequence[SourceFile]
 ) -> tuple[NameRow, str]:
@@ -223,13 +158,13 @@ def name_rows(
     where += ", without rows skipped by csv.bad_rows" if source.csv.bad_rows == "skip" else ""
     heights = _rows_of_files(source, n_rows, files) if any(each.rows for each in broken) else []
     if not heights:
-        return _row, where
+        return row_text, where
 
     ends = np.cumsum([height for _, height in heights])
 
     def name_row(row: int) -> str:
         file = int(np.searchsorted(ends, row, side="right"))
-        return f"{_row(row - (ends[file] - heights[file][1]))} of {heights[file][0]}"
+        return f"{row_text(row - (ends[file] - heights[file][1]))} of {heights[file][0]}"
 
     return name_row, f"{where}, in each file"
 

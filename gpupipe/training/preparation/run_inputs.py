@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import os
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from gpupipe.artifact.manifest import NAME as MANIFEST
 from gpupipe.errors import ConfigError
 from gpupipe.io.origin_settings import database_name
 from gpupipe.io.output_conflicts import ProtectedInput
@@ -14,8 +12,6 @@ from gpupipe.references import REFERENCE, split_reference
 
 if TYPE_CHECKING:
     from gpupipe.config import Config
-
-RUN_DIRECTORY = ("config.yaml", "metrics.json")  # files of every run directory, including those without run.json
 
 
 def run_inputs(config: Config) -> list[ProtectedInput]:
@@ -65,14 +61,3 @@ def code_line(config: Config) -> str:
     """Return the line of ``check`` and ``plan`` about the code that they ran, or ``""``."""
     code = code_references(config)
     return f"ran code of the configuration: {', '.join(dict.fromkeys(code.values()))}" if code else ""
-
-
-def model_inputs(model: str | os.PathLike[str]) -> list[ProtectedInput]:
-    """Return the directory of a model, and the run directory that contains it."""
-    path = Path(model)
-    is_model = (path / MANIFEST).is_file()
-    found = [path] if is_model or (path / "model" / MANIFEST).is_file() else []  # else loading raises the error
-    run = path.resolve().parent
-    if is_model and all((run / name).is_file() for name in RUN_DIRECTORY):
-        found.append(run)
-    return [ProtectedInput(os.fspath(folder), "the model", folder="closed") for folder in found]

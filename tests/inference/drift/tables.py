@@ -7,8 +7,9 @@ from dataclasses import replace
 import numpy as np
 import pandas as pd
 
+from gpupipe.inference.drift.column_drift import MetricDrift, PeriodDrift
 from gpupipe.inference.drift.reference import DriftColumn
-from gpupipe.inference.drift.report import DriftReport, MetricDrift, PeriodDrift, ReferenceModel
+from gpupipe.inference.drift.report import DriftReport, ReferenceModel
 from gpupipe.inference.drift.verdict import compare_columns, drifted_since, overall_verdict, worst_first
 
 N_REFERENCE, N_ROWS = 8_000, 2_000

@@ -11,8 +11,8 @@ from collections.abc import Sequence
 from html import escape
 from itertools import groupby
 
+from gpupipe.inference.drift.column_drift import PeriodDrift, describe_runs
 from gpupipe.inference.drift.monitor.distributions import SampleHistogram
-from gpupipe.inference.drift.report import PeriodDrift, describe_runs
 from gpupipe.inference.drift.severity import LEAST_PSI, SEVERITIES
 from gpupipe.report.text import number, percent, printable
 

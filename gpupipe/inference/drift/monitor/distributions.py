@@ -8,8 +8,8 @@ from itertools import pairwise
 
 import numpy as np
 
+from gpupipe.inference.drift.column_drift import RESERVED_CELLS, ColumnDrift
 from gpupipe.inference.drift.reference import FIRST_LEVEL_CELL
-from gpupipe.inference.drift.report import RESERVED_CELLS, ColumnDrift
 from gpupipe.report.text import column_value
 from gpupipe.typing import Array
 

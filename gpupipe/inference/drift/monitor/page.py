@@ -7,7 +7,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import TYPE_CHECKING
 
+from gpupipe.inference.drift.column_drift import ColumnDrift, MetricDrift, PeriodDrift
 from gpupipe.inference.drift.monitor.charts import histogram_svg, psi_svg, strip_svg
 from gpupipe.inference.drift.monitor.distributions import DrawnCells, draw_cells
 from gpupipe.inference.drift.monitor.sentences import (
@@ -19,11 +21,13 @@ from gpupipe.inference.drift.monitor.sentences import (
     shorten_name,
     verdict_sentence,
 )
-from gpupipe.inference.drift.report import ColumnDrift, DriftReport, MetricDrift, PeriodDrift
 from gpupipe.inference.drift.severity import LEAST_PSI, SEVERITIES
 from gpupipe.inference.drift.verdict import FAMILY_LEVEL
 from gpupipe.metrics import METRICS
 from gpupipe.report.environment import html_environment
+
+if TYPE_CHECKING:
+    from gpupipe.inference.drift.report import DriftReport
 
 TEMPLATES = Path(__file__).parent / "templates"
 MOST_DRAWN = 60  # columns with a distribution

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from gpupipe.inference.drift.report import ColumnDrift, DriftReport, MetricDrift
+from gpupipe.inference.drift.column_drift import ColumnDrift, MetricDrift
 from gpupipe.inference.drift.severity import severity_of, worst
 from gpupipe.inference.drift.words import bin_quantiles
 from gpupipe.names import count_noun
 from gpupipe.report.text import metric_title, number
+
+if TYPE_CHECKING:
+    from gpupipe.inference.drift.report import DriftReport
 
 MOST_NAMES = 3
 MOST_LETTERS = 60
@@ -21,6 +25,7 @@ def verdict_sentence(report: DriftReport) -> str:
 
     Examples
     --------
+    >>> from gpupipe.inference.drift.report import DriftReport
     >>> column = ColumnDrift(name="age", kind="numeric", severity="high", psi=0.4)
     >>> verdict_sentence(DriftReport(severity="moderate", weighted_psi=0.05, n_rows=100, columns=(column,)))
     'Moderate drift: 1 of 1 column changed, most of all age; scores were not compared.'
