@@ -109,35 +109,11 @@ def test_imports_go_down_the_layers_only() -> None:
 
 def test_no_modules_import_each_other_in_a_circle() -> None:
     """Nor inside functions, where the circle would only be hidden; imports for type checkers do not run."""
-    graph = {dotted(module): set(imported_modules(module)) - {dotted(module)} for module in MODULES}
+    graph = {module: rooms.imports(module) - {module} for module in rooms.modules()}
     try:
         TopologicalSorter(graph).prepare()
     except CycleError as error:
         pytest.fail(" is imported by ".join(error.args[1]))
-
-
-def dotted(module: Path) -> str:
-    names = module.relative_to(ROOT).with_suffix("").as_posix().removeprefix("kernels/").removesuffix("/__init__")
-    return names.replace("/", ".")
-
-
-OURS = {dotted(module) for module in MODULES}
-
-
-def imported_modules(module: Path) -> Iterator[str]:
-    """Yield our modules that a module imports, at its top or inside functions."""
-    waiting: list[ast.AST] = [parse(module)]
-    while waiting:
-        node = waiting.pop()
-        if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING":
-            waiting += node.orelse
-        elif isinstance(node, ast.Import):
-            yield from (name.name for name in node.names if name.name in OURS)
-        elif isinstance(node, ast.ImportFrom) and node.module is not None:
-            names = [f"{node.module}.{name.name}" for name in node.names]
-            yield from (name if name in OURS else node.module for name in names if {name, node.module} & OURS)
-        elif not isinstance(node, ast.expr):
-            waiting += ast.iter_child_nodes(node)
 
 
 def test_the_changelog_has_this_version() -> None:

@@ -58,7 +58,8 @@ def _imports(node: ast.AST) -> Iterator[str]:
             part = f"{node.module}.{alias.name}"
             yield part if part in modules() else str(node.module)
     for child in children:
-        yield from _imports(child)
+        if not isinstance(child, ast.expr):
+            yield from _imports(child)
 
 
 def layers() -> list[list[str]]:
