@@ -108,12 +108,13 @@ def open_files(folder: Path, n_rows: int) -> Opened:
     import pyarrow.parquet as pq
 
     from gpupipe.inference.scoring.explained_files import explain_file
+    from gpupipe.inference.scoring.scoring_settings import ScoringSettings
 
     columns = pq.read_schema(folder / "rows.parquet").names
 
     def explain(n: int) -> Any:
         out = folder / f"out-{n}.parquet"
-        explain_file(folder / "run", str(folder / f"rows-{n}.parquet"), out, "cpu")
+        explain_file(folder / "run", str(folder / f"rows-{n}.parquet"), out, ScoringSettings(device="cpu"))
         first = next(pq.ParquetFile(out).iter_batches(KEPT_ROWS, columns=[f"contribution_{name}" for name in columns]))
         return first.to_pandas().to_numpy()
 

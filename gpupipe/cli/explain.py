@@ -91,6 +91,7 @@ def command(
         import json
 
         from gpupipe.inference.scoring.explained_files import explain_file
+        from gpupipe.inference.scoring.scoring_settings import ScoringSettings
         from gpupipe.io.settings import TableSource
         from gpupipe.report.text import printable
 
@@ -102,11 +103,20 @@ def command(
                 click.echo(printable(rewrite_terms(text)), err=True)
 
         require_date(as_of)
-        summary = explain_file(
-            model, data, output, device, parse_tables(tables), as_of, allow_code, say,
-            ids=() if no_id else ids or None, keep=keep, adjust=adjust, safe_csv=safe_csv,
-            untrusted=untrusted, limits=model_limits, interactions=interactions,
-        )  # fmt: skip
+        settings = ScoringSettings(
+            device=device,
+            allow_code=allow_code,
+            untrusted=untrusted,
+            limits=model_limits,
+            tables=parse_tables(tables),
+            as_of=as_of,
+            adjust=adjust,
+            ids=() if no_id else ids or None,
+            keep=keep,
+            safe_csv=safe_csv,
+            log=say,
+        )
+        summary = explain_file(model, data, output, settings, interactions)
         for line in summary.lines():
             say(line)
         if as_json:

@@ -132,24 +132,32 @@ def command(
                 click.echo(printable(rewrite_terms(text)), err=True)
 
         require_date(as_of)
-        further = parse_tables(tables)
-        chosen = () if no_id else ids or None
+        from gpupipe.inference.scoring.scoring_settings import ScoringSettings
+
+        settings = ScoringSettings(
+            device=device,
+            allow_code=allow_code,
+            untrusted=untrusted,
+            limits=model_limits,
+            tables=parse_tables(tables),
+            as_of=as_of,
+            adjust=adjust,
+            on_error=on_error,
+            ids=() if no_id else ids or None,
+            keep=keep,
+            explain=explain or 0,
+            safe_csv=safe_csv,
+            log=say,
+        )
         if cluster is None or data is None:
             from gpupipe.inference.scoring.local import score
 
-            summary = score(
-                model, data, output, device, further, as_of, allow_code, say,
-                ids=chosen, keep=keep, adjust=adjust, on_error=on_error, safe_csv=safe_csv,
-                untrusted=untrusted, limits=model_limits, explain=explain or 0,
-            )  # fmt: skip
+            summary = score(model, data, output, settings)
         else:
             from gpupipe.config.cluster import settings_of
             from gpupipe.inference.scoring.cluster import score_on_cluster
 
-            summary = score_on_cluster(
-                model, data, output, settings_of(cluster), device, further, as_of, allow_code, say,
-                ids=chosen, keep=keep, adjust=adjust, explain=explain or 0,
-            )  # fmt: skip
+            summary = score_on_cluster(model, data, output, settings_of(cluster), settings)
         for line in summary.lines():
             say(line)
         if as_json:

@@ -25,6 +25,7 @@ from gpupipe.inference.model import load_model
 from gpupipe.inference.scoring import cluster
 from gpupipe.inference.scoring.cluster import score_on_cluster, score_on_workers
 from gpupipe.inference.scoring.local import score
+from gpupipe.inference.scoring.scoring_settings import ScoringSettings
 from gpupipe.partitions.scoring import SentModel, _cannot_write, score_chunks
 from gpupipe.partitions.source_chunks import ArrowChunk
 from gpupipe.partitions.workers import Workers
@@ -92,7 +93,7 @@ def trained(folder: Path) -> Callable[..., Path]:
 
 
 def on_one_machine(run: Path, data: Path, tmp_path: Path, **given: Any) -> pa.Table:
-    score(run, str(data), tmp_path / "one.parquet", "cpu", **given)
+    score(run, str(data), tmp_path / "one.parquet", ScoringSettings(device="cpu", **given))
     return pq.read_table(tmp_path / "one.parquet")
 
 
@@ -127,7 +128,7 @@ def test_reasons_equal_those_of_one_machine(kind, folder, trained, workers, back
     run, data, out = trained(kind, MODELS[kind]), folder / "all.parquet", tmp_path / "out"
     out.mkdir()
     expected = on_one_machine(run, data, tmp_path, explain=2)
-    score_on_workers(load_model(run, "cpu"), str(data), out, several(workers, backend, 3), explain=2)
+    score_on_workers(load_model(run, "cpu"), str(data), out, several(workers, backend, 3), ScoringSettings(explain=2))
     assert "reason_2" in expected.column_names and pq.read_table(out).equals(expected)
 
 
@@ -142,7 +143,9 @@ def test_ids_and_kept_columns_equal_those_of_one_machine(kind, folder, trained, 
     assert expected.column_names[:4] == ["id", "city", "bought", "prediction"]
     (tmp_path / "out").mkdir()
     there = several(workers, backend, 3)
-    summary = score_on_workers(load_model(run, "cpu"), str(tmp_path / "new.csv"), tmp_path / "out", there, **options)
+    summary = score_on_workers(
+        load_model(run, "cpu"), str(tmp_path / "new.csv"), tmp_path / "out", there, ScoringSettings(**options)
+    )
     assert pq.read_table(tmp_path / "out").equals(expected)
     assert (summary.ids, summary.kept) == (("id",), ("city", "bought"))
 
@@ -174,7 +177,9 @@ def test_a_single_worker_scores_all_rows_with_history_features(folder, trained, 
     (tmp_path / "out").mkdir()
     said: list[str] = []
     model = load_model(run, "cpu")
-    done = score_on_workers(model, str(folder / "all.parquet"), tmp_path / "out", workers, log=said.append)
+    done = score_on_workers(
+        model, str(folder / "all.parquet"), tmp_path / "out", workers, ScoringSettings(log=said.append)
+    )
     assert os.listdir(tmp_path / "out") == ["part-00000.parquet"]
     assert pq.read_table(tmp_path / "out").equals(on_one_machine(run, folder / "all.parquet", tmp_path))
     assert said == ["features of keys and texts need all rows at once: a single worker reads and scores them"]
@@ -189,7 +194,7 @@ def test_reports_of_workers_are_merged(folder, trained, workers, backend, tmp_pa
     frame["y"] = np.nan
     frame.to_parquet(tmp_path / "new.parquet", row_group_size=97)
     run = trained("linear", MODELS["linear"])
-    alone = score(run, str(tmp_path / "new.parquet"), tmp_path / "one.parquet", "cpu").lines()
+    alone = score(run, str(tmp_path / "new.parquet"), tmp_path / "one.parquet", ScoringSettings(device="cpu")).lines()
     (tmp_path / "out").mkdir()
     spread = several(workers, backend, 3)
     said = score_on_workers(load_model(run, "cpu"), str(tmp_path / "new.parquet"), tmp_path / "out", spread).lines()
@@ -204,7 +209,7 @@ def test_custom_kernels_run_on_workers_only_if_allowed(folder, trained, workers,
         score_on_cluster(run, str(folder / "all.parquet"), tmp_path / "out", ClusterSettings(scheduler="local"))
     (tmp_path / "out").mkdir()
     model = load_model(run, "cpu", allow_code=True)
-    score_on_workers(model, str(folder / "all.parquet"), tmp_path / "out", workers, allow_code=True)
+    score_on_workers(model, str(folder / "all.parquet"), tmp_path / "out", workers, ScoringSettings(allow_code=True))
     expected = on_one_machine(run, folder / "all.parquet", tmp_path, allow_code=True)
     assert pq.read_table(tmp_path / "out").equals(expected)
 
@@ -237,7 +242,7 @@ def test_a_missing_column_and_an_unknown_table_raise_the_errors_of_one_machine(
         score_on_workers(model, str(tmp_path / "less.parquet"), tmp_path, workers)
     data = str(folder / "all.parquet")
     with pytest.raises(ConfigError, match="unknown further table 'orders'"):
-        score_on_workers(model, data, tmp_path, workers, tables={"orders": data})
+        score_on_workers(model, data, tmp_path, workers, ScoringSettings(tables={"orders": data}))
 
 
 def test_the_error_for_an_unreachable_folder_names_folder_and_worker(folder, trained, workers, tmp_path) -> None:
@@ -290,7 +295,8 @@ def test_a_worker_lost_while_writing_leaves_no_trace(folder, trained, fatal, tmp
     expected = on_one_machine(run, folder / "all.parquet", tmp_path)
     said: list[str] = []
     settings = fatal(str(tmp_path / "witness"))
-    assert score_on_cluster(run, data, tmp_path / "out", settings, "cpu", log=said.append).n_rows == N_ROWS
+    scoring = ScoringSettings(device="cpu", log=said.append)
+    assert score_on_cluster(run, data, tmp_path / "out", settings, scoring).n_rows == N_ROWS
     assert pq.read_table(tmp_path / "out").equals(expected)
     assert sorted(os.listdir(tmp_path / "out")) == ["part-00000.parquet", "part-00001.parquet"]
     assert any("was lost" in text for text in said)
@@ -299,7 +305,7 @@ def test_a_worker_lost_while_writing_leaves_no_trace(folder, trained, fatal, tmp
 def test_workers_that_are_lost_repeatedly_leave_no_files(folder, trained, fatal, tmp_path) -> None:
     run = trained("linear", MODELS["linear"])
     with pytest.raises(ClusterError, match="workers in turn died") as caught:
-        score_on_cluster(run, str(folder / "all.parquet"), tmp_path / "out", fatal(""), "cpu")
+        score_on_cluster(run, str(folder / "all.parquet"), tmp_path / "out", fatal(""), ScoringSettings(device="cpu"))
     assert "scoring chunk" in caught.value.where
     assert os.listdir(tmp_path) == []
 

@@ -24,6 +24,7 @@ from gpupipe.inference.explanation.tables import contribution_table
 from gpupipe.inference.scoring import explained_files as files
 from gpupipe.inference.scoring.explained_files import explain_file
 from gpupipe.inference.scoring.local import score
+from gpupipe.inference.scoring.scoring_settings import ScoringSettings
 from gpupipe.io.chunks import chunk_stream
 from gpupipe.pipeline.run import run_pipeline
 
@@ -131,8 +132,7 @@ def test_features_are_folded_to_their_inputs(tmp_path: Path) -> None:
         tmp_path / "run",
         str(tmp_path / "rows.parquet"),
         tmp_path / "out.parquet",
-        "cpu",
-        {"orders": str(tmp_path / "orders.parquet")},
+        ScoringSettings(device="cpu", tables={"orders": str(tmp_path / "orders.parquet")}),
     )
     written = pq.read_table(tmp_path / "out.parquet")
     np.testing.assert_array_equal(written["contribution_history"], found.to_frame()["history"])
@@ -195,7 +195,7 @@ def test_models_without_explanations_are_refused_before_any_row_is_read(
     for attempt in (
         lambda: gp.load_model(path).explain("no such file.csv"),
         lambda: gp.load_model(path).predict_table("no such file.csv", explain=1),
-        lambda: score(path, "no such file.csv", out, explain=1),
+        lambda: score(path, "no such file.csv", out, ScoringSettings(explain=1)),
         lambda: explain_file(path, "no such file.csv", out),
     ):
         with pytest.raises(DataError) as error:
@@ -227,7 +227,9 @@ def test_files_in_chunks_have_the_explanation_of_their_rows(
     else:
         text = frame.assign(b=frame["b"].map("{:g}".format)).to_csv(index=False).encode()
         data.write_bytes(gzip.compress(text) if kind == "csv.gz" else text)
-    summary = explain_file(trained("multiclass"), str(data), out, "cpu", ids=["id"], keep=["note", "b"])
+    summary = explain_file(
+        trained("multiclass"), str(data), out, ScoringSettings(device="cpu", ids=["id"], keep=["note", "b"])
+    )
     assert summary.report is not None and summary.n_rows == summary.report.to_json()["n_rows"] == N
     written = pd.read_csv(out, dtype={"id": str}) if kind == "csv" else pq.read_table(out).to_pandas()
     for name in ("id", "note", "b"):
@@ -242,7 +244,11 @@ def test_an_empty_file_has_the_columns_of_any_other(trained: Callable[[str], Pat
     for n in (0, 3):
         table().head(n).to_parquet(tmp_path / "rows.parquet")
         explain_file(
-            trained("binary"), str(tmp_path / "rows.parquet"), tmp_path / "out.parquet", "cpu", interactions=True
+            trained("binary"),
+            str(tmp_path / "rows.parquet"),
+            tmp_path / "out.parquet",
+            ScoringSettings(device="cpu"),
+            interactions=True,
         )
         schemas.append(pq.read_schema(tmp_path / "out.parquet"))
     assert schemas[0].names == schemas[1].names and "interaction_a_x_city" in schemas[0].names
@@ -253,10 +259,10 @@ def test_names_that_clash_are_refused(trained: Callable[[str], Path], tmp_path: 
     rows.to_csv(tmp_path / "rows.csv", index=False)
     path, data = trained("binary"), str(tmp_path / "rows.csv")
     with pytest.raises(ConfigError):
-        explain_file(path, data, out, keep=["margin"])
+        explain_file(path, data, out, ScoringSettings(keep=["margin"]))
     with pytest.raises(ConfigError):
-        score(path, data, out, keep=["reason_1_value"], explain=1)
-    score(path, data, out, keep=["reason_1_value"])
+        score(path, data, out, ScoringSettings(keep=["reason_1_value"], explain=1))
+    score(path, data, out, ScoringSettings(keep=["reason_1_value"]))
     values, base = np.zeros((1, 2, 2)), np.zeros(2)
     found = Explanation(("b_c", "c"), values, base, ("a", "a_b"), "score", "exact trees")
     with pytest.raises(ConfigError):
@@ -274,7 +280,7 @@ def test_rules_are_enforced_on_all_rows_of_a_file(tmp_path: Path, monkeypatch: p
     path = run_pipeline(parse_config(settings), tmp_path / "run").path
     frame.to_parquet(tmp_path / "rows.parquet")
     notes: list[str] = []
-    explain_file(path, str(tmp_path / "rows.parquet"), tmp_path / "out.csv", log=notes.append)
+    explain_file(path, str(tmp_path / "rows.parquet"), tmp_path / "out.csv", ScoringSettings(log=notes.append))
     assert len(notes) == 1
     frame.assign(id=np.arange(N) % (N - 1)).to_parquet(tmp_path / "rows.parquet")
     with pytest.raises(SchemaError):

@@ -13,6 +13,7 @@ import gpupipe
 from gpupipe.config import Config, parse_config
 from gpupipe.errors import ConfigError, SchemaError
 from gpupipe.inference.scoring.local import score
+from gpupipe.inference.scoring.scoring_settings import ScoringSettings
 from gpupipe.pipeline.run import run_pipeline
 from gpupipe.plan.costs import DERIVED_EVENT
 from gpupipe.plan.run_plan import make_plan
@@ -132,7 +133,12 @@ def test_an_unseen_shop_differs_from_all_known_shops(run: gpupipe.Run, folder: P
 def test_the_command_line_accepts_further_tables(run: gpupipe.Run, folder: Path, tmp_path: Path) -> None:
     tables = {"orders": str(folder / "orders.parquet")}
 
-    summary = score(run.path, str(folder / "customers.parquet"), tmp_path / "scores.csv", "cpu", tables, "2024-03-01")
+    summary = score(
+        run.path,
+        str(folder / "customers.parquet"),
+        tmp_path / "scores.csv",
+        ScoringSettings(device="cpu", tables=tables, as_of="2024-03-01"),
+    )
 
     assert summary.n_rows == len(pd.read_csv(tmp_path / "scores.csv")) == 300
 

@@ -16,6 +16,7 @@ from fsspec.implementations.memory import MemoryFileSystem
 
 from gpupipe.config import Config, parse_config
 from gpupipe.inference.scoring.local import score
+from gpupipe.inference.scoring.scoring_settings import ScoringSettings
 from gpupipe.pipeline.run import run_pipeline
 from gpupipe.plan.data_check import check_data
 from gpupipe.plan.run_plan import make_plan
@@ -91,7 +92,7 @@ def test_plan_check_init_and_predict_list_their_files_once(tmp_path: Path, reque
         lambda: make_plan(settings()),
         lambda: check_data(settings()),
         lambda: read_source_table("counted://rows"),
-        lambda: score(model, "counted://rows", tmp_path / "scores.csv", ids=["id"]),
+        lambda: score(model, "counted://rows", tmp_path / "scores.csv", ScoringSettings(ids=["id"])),
     ):
         requests.clear()
         look()

@@ -18,6 +18,7 @@ from gpupipe.config import Config, parse_config
 from gpupipe.errors import ArtifactError, ConfigError, SchemaError
 from gpupipe.inference.model import Model, load_model
 from gpupipe.inference.scoring.cluster import score_on_workers
+from gpupipe.inference.scoring.scoring_settings import ScoringSettings
 from gpupipe.partitions import rules
 from gpupipe.pipeline.api.pipeline import Pipeline
 from gpupipe.pipeline.result import Run
@@ -299,7 +300,8 @@ def test_workers_check_all_rows_before_scoring_any(folder: Path, model: Model, t
     assert str(caught.value).splitlines()[:6] == SERVED
     assert list(tmp_path.iterdir()) == []
     said: list[str] = []
-    assert score_on_workers(model, str(folder / "good.parquet"), tmp_path, workers, log=said.append).n_rows == N
+    settings = ScoringSettings(log=said.append)
+    assert score_on_workers(model, str(folder / "good.parquet"), tmp_path, workers, settings).n_rows == N
     assert [text.partition(":")[0] for text in said] == ["tenure", "mail"]
 
 

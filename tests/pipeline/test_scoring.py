@@ -18,6 +18,7 @@ from gpupipe.errors import ConfigError, SchemaError
 from gpupipe.inference.model import Model, load_model
 from gpupipe.inference.scoring.local import score
 from gpupipe.inference.scoring.outputs import write_table
+from gpupipe.inference.scoring.scoring_settings import ScoringSettings
 from gpupipe.inference.scoring.summary import ScoreSummary
 from gpupipe.io.settings import TableSource
 from gpupipe.pipeline.run import run_pipeline
@@ -80,7 +81,7 @@ def scored(model: Model, rows: pd.DataFrame | str, tmp_path: Path, **options: An
     text = rows if isinstance(rows, str) else rows.to_csv(index=False)
     (tmp_path / "new.csv").write_text(text)
     output = tmp_path / options.pop("output", "scores.csv")
-    summary = score(model.folder, str(tmp_path / "new.csv"), output, **options)
+    summary = score(model.folder, str(tmp_path / "new.csv"), output, ScoringSettings(**options))
     found = pd.read_csv(output, dtype={"id": str}) if output.suffix == ".csv" else pd.read_parquet(output)
     return summary, found
 
@@ -128,11 +129,11 @@ def test_types_of_parquet_are_kept(model: Model, tmp_path: Path) -> None:
     rows = pa.Table.from_pandas(batch().assign(age=np.arange(10), score=1.5), preserve_index=False)
     rows = rows.append_column("tags", pa.array([["x", "y"]] * 10)).append_column("big", pa.array([2**62 + 1] * 10))
     pq.write_table(rows, tmp_path / "new.parquet")
-    score(model.folder, str(tmp_path / "new.parquet"), tmp_path / "s.parquet", keep=["tags", "big"])
+    score(model.folder, str(tmp_path / "new.parquet"), tmp_path / "s.parquet", ScoringSettings(keep=["tags", "big"]))
     found = pq.read_table(tmp_path / "s.parquet")
     assert found.select(["tags", "big"]).equals(rows.select(["tags", "big"]))
     with pytest.raises(ConfigError, match=r"'tags' has type list<.*>, which CSV does not support"):
-        score(model.folder, str(tmp_path / "new.parquet"), tmp_path / "s.csv", keep=["tags"])
+        score(model.folder, str(tmp_path / "new.parquet"), tmp_path / "s.csv", ScoringSettings(keep=["tags"]))
 
 
 @pytest.mark.parametrize(
@@ -184,7 +185,7 @@ def test_columns_of_another_type_raise_errors_instead_of_rejecting_rows(
     rows = pa.Table.from_pandas(batch().assign(score=1.5), preserve_index=False)
     pq.write_table(rows.set_column(rows.column_names.index("age"), "age", column), tmp_path / "new.parquet")
     with pytest.raises(SchemaError, match=says) as caught:
-        score(model.folder, str(tmp_path / "new.parquet"), tmp_path / "s.csv", on_error=on_error)
+        score(model.folder, str(tmp_path / "new.parquet"), tmp_path / "s.csv", ScoringSettings(on_error=on_error))
     assert caught.value.fix.startswith(fix) and "new.parquet" in caught.value.where
 
 
@@ -251,7 +252,7 @@ def test_a_file_with_other_content_is_neither_removed_nor_replaced_by_rejected_r
     content = theirs.read_bytes()
     data.to_csv(tmp_path / "new.csv", index=False)
     with pytest.raises(ConfigError, match="the file exists and has other content") as caught:
-        score(model.folder, str(tmp_path / "new.csv"), tmp_path / f"s{suffix}", on_error="reject")
+        score(model.folder, str(tmp_path / "new.csv"), tmp_path / f"s{suffix}", ScoringSettings(on_error="reject"))
     assert caught.value.where == str(theirs)
     assert theirs.read_bytes() == content and not (tmp_path / f"s{suffix}").exists()
 
@@ -266,7 +267,9 @@ def test_rows_are_numbered_across_several_files(model: Model, tmp_path: Path) ->
     def adjust(source: TableSource) -> TableSource:
         return TableSource.model_validate(source.model_dump(by_alias=True, exclude_unset=True) | comma)
 
-    summary = score(model.folder, str(tmp_path / "*.csv"), tmp_path / "s.parquet", adjust=adjust, on_error="reject")
+    summary = score(
+        model.folder, str(tmp_path / "*.csv"), tmp_path / "s.parquet", ScoringSettings(adjust=adjust, on_error="reject")
+    )
     rejected = pd.read_parquet(tmp_path / "s.rejected.parquet")
     assert rejected["row"].tolist() == [4, 5, 11] and rejected["raw"][1] == "short"
     assert rejected["raw"][0] == ";".join(rows.iloc[4])
@@ -296,7 +299,7 @@ def test_safe_csv_applies_to_scores_and_rejected_rows(model: Model, tmp_path: Pa
     rows["note"], rows.loc[3, "plan"] = "=1+1", "=2+2"
     rows.to_csv(tmp_path / "t.csv", index=False)
     options: dict[str, Any] = {"keep": ["note"], "on_error": "reject", "safe_csv": True}
-    summary = score(model.folder, str(tmp_path / "t.csv"), tmp_path / "s.csv", **options)
+    summary = score(model.folder, str(tmp_path / "t.csv"), tmp_path / "s.csv", ScoringSettings(**options))
     assert summary.rejected_path is not None
     assert set(pd.read_csv(tmp_path / "s.csv")["note"]) == {"'=1+1"}
     assert pd.read_csv(summary.rejected_path)["value"].tolist() == ["'=2+2"]

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -22,6 +22,7 @@ import pyarrow.parquet as pq
 from gpupipe.errors import ROWS_COUNTED, ConfigError, DataError, SchemaError, did_you_mean
 from gpupipe.features.history.derivation import FurtherTableError
 from gpupipe.inference.interface import LoadedModel
+from gpupipe.inference.scoring.scoring_settings import OnError
 from gpupipe.io.files import mask
 from gpupipe.io.formats.csv.reader import MalformedRow, find_malformed, header_of
 from gpupipe.io.formats.csv.text_columns import parse_marked_numbers
@@ -37,7 +38,6 @@ from gpupipe.table.encode import encode, encode_served
 from gpupipe.table.row_numbers import CellsError, RowNumbers
 from gpupipe.table.schema import Column
 
-OnError = Literal["error", "reject", "null"]
 REJECTED = ("row", "column", "value", "reason", "raw")  # columns of the file of rejected rows
 COLUMNS_SHOWN, NAMES_SHOWN = 8, 30
 FIX = (

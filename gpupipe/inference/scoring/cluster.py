@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -22,11 +22,11 @@ from gpupipe.inference.model import Model, load_model, open_model
 from gpupipe.inference.prediction.id_columns import IdColumns, choose_columns, output_names, require_free_names
 from gpupipe.inference.scoring.local import adjust_tables
 from gpupipe.inference.scoring.outputs import ENDINGS, scoring_inputs
+from gpupipe.inference.scoring.scoring_settings import DEFAULT_SETTINGS, ScoringSettings
 from gpupipe.inference.scoring.summary import ScoreSummary
 from gpupipe.io.column_settings import ColumnSettings
 from gpupipe.io.files import mask
 from gpupipe.io.output_conflicts import require_no_conflict
-from gpupipe.io.settings import TableSource
 from gpupipe.rules.check import find_violations
 from gpupipe.rules.enforcement import by_column, settle_served
 
@@ -35,8 +35,6 @@ if TYPE_CHECKING:
     from gpupipe.partitions.workers import Workers
 
 PART = "part-00000.parquet"  # the first output file
-Log = Callable[[str], None]
-Adjust = Callable[[TableSource], TableSource]
 
 
 def score_on_cluster(
@@ -44,16 +42,7 @@ def score_on_cluster(
     data: str,
     output: Path,
     cluster: ClusterSettings,
-    device: str = "auto",
-    tables: Mapping[str, str] | None = None,
-    as_of: str | None = None,
-    allow_code: bool = False,
-    log: Log = lambda text: None,
-    *,
-    ids: Sequence[str] | None = None,
-    keep: Sequence[str] = (),
-    adjust: Adjust = lambda source: source,
-    explain: int = 0,
+    settings: ScoringSettings = DEFAULT_SETTINGS,
 ) -> ScoreSummary:
     """Write the predictions of `data` into a folder of Parquet files, computed by the workers of a cluster.
 
@@ -61,9 +50,9 @@ def score_on_cluster(
     rows raise an error. Models with features of keys and texts need all rows at once, so one worker scores them.
 
     `output` is a folder accessible to all workers under this path, created atomically. It may exist if it is empty.
-    `cluster` has the workers to connect to or start. The other arguments are as in `score`; `data` and `tables` must be
-    accessible to all workers under the same paths. Copied columns have the types that features are read with: decimals
-    are float64, dates are timestamps.
+    `cluster` has the workers to connect to or start. `data` and the further tables must be accessible to all workers
+    under the same paths. Copied columns have the types that features are read with: decimals are float64, dates are
+    timestamps.
 
     Raises
     ------
@@ -78,12 +67,12 @@ def score_on_cluster(
 
     def note(text: str) -> None:
         notes.append(text)
-        log(text)
+        settings.log(text)
 
     _require_new(output)
-    require_no_conflict(output, scoring_inputs(model, data, tables), contents=[PART])
-    loaded = load_model(model, "cpu", allow_code=allow_code)  # report errors before workers are started
-    if explain:
+    require_no_conflict(output, scoring_inputs(model, data, settings.tables), contents=[PART])
+    loaded = load_model(model, "cpu", allow_code=settings.allow_code)  # report errors before workers are started
+    if settings.explain:
         require_explainable(loaded.goal)
     from gpupipe.dask.connect import connect
 
@@ -91,60 +80,37 @@ def score_on_cluster(
     with (
         room_on(output.parent, ROOM),
         AtomicDirectory(output) as directory,
-        connect(cluster, device) as workers,
+        connect(cluster, settings.device) as workers,
     ):
-        log(f"{workers.n_workers} workers on the {workers.device}: {workers.reason}")
-        summary = score_on_workers(
-            loaded,
-            data,
-            directory.path,
-            workers,
-            tables,
-            as_of,
-            allow_code,
-            note,
-            ids=ids,
-            keep=keep,
-            adjust=adjust,
-            explain=explain,
-        )
+        settings.log(f"{workers.n_workers} workers on the {workers.device}: {workers.reason}")
+        summary = score_on_workers(loaded, data, directory.path, workers, replace(settings, log=note))
         for line in workers.take_warnings():
             note(line)
     return replace(summary, output=output, seconds=time.perf_counter() - started, notes=tuple(notes))
 
 
 def score_on_workers(
-    model: Model,
-    data: str,
-    folder: Path,
-    workers: Workers,
-    tables: Mapping[str, str] | None = None,
-    as_of: str | None = None,
-    allow_code: bool = False,
-    log: Log = lambda text: None,
-    *,
-    ids: Sequence[str] | None = None,
-    keep: Sequence[str] = (),
-    adjust: Adjust = lambda source: source,
-    explain: int = 0,
+    model: Model, data: str, folder: Path, workers: Workers, settings: ScoringSettings = DEFAULT_SETTINGS
 ) -> ScoreSummary:
     """Write the predictions of `data` into an empty folder, computed by `workers`; see `score_on_cluster`."""
     from gpupipe.partitions.scoring import SentModel, score_as_one, score_chunks
     from gpupipe.partitions.source_chunks import read_chunks
 
-    started, known = time.perf_counter(), model.manifest["reading"].get("id", ())
-    data, tables = absolute_path(data), {name: absolute_path(path) for name, path in (tables or {}).items()}
-    tables = adjust_tables(model, tables, adjust)
-    source = adjust(model.source_of(data))
-    choose = partial(_choose, ids=ids, keep=keep, known=known, model=model, explain=explain)
+    started, known, log = time.perf_counter(), model.manifest["reading"].get("id", ()), settings.log
+    data, as_of, explain = absolute_path(data), settings.as_of, settings.explain
+    paths = {name: absolute_path(path) for name, path in (settings.tables or {}).items()}
+    tables = adjust_tables(model, paths, settings.adjust)
+    source = settings.adjust(model.source_of(data))
+    choose = partial(_choose, model, settings)
+    open_sent = partial(_open, allow_code=settings.allow_code, explain=explain)
     if model.features.derivation is not None:
         log("features of keys and texts need all rows at once: a single worker reads and scores them")
-        sent = SentModel.of(model.folder, partial(_open, allow_code=allow_code, explain=explain))
+        sent = SentModel.of(model.folder, open_sent)
         written = score_as_one(
             source, sent, folder, workers, tables, as_of, lambda names: choose(names).names, explain=explain
         )
     else:
-        texts = [name for name in (*known, *(ids or ())) if name not in model.inputs]
+        texts = [name for name in (*known, *(settings.ids or ())) if name not in model.inputs]
         declared = {name: ColumnSettings(kind="text") for name in texts} | source.declared
         found = read_chunks(source.model_copy(update={"declared": declared}), workers, workers.n_threads)
         for path in found.whole:
@@ -154,7 +120,7 @@ def score_on_workers(
         copied = choose(found.schema.names).names
         for warning in _enforce(model, found, workers, data):
             log(warning)
-        sent = SentModel.of(model.folder, partial(_open, allow_code=allow_code, explain=explain, is_checked=True))
+        sent = SentModel.of(model.folder, partial(open_sent, is_checked=True))
         written = score_chunks(found.chunks, sent, folder, workers, tables, as_of, copied, explain=explain)
     for line in written.notes:
         log(line)
@@ -169,17 +135,11 @@ def score_on_workers(
     )
 
 
-def _choose(
-    found: Sequence[str],
-    ids: Sequence[str] | None,
-    keep: Sequence[str],
-    known: Sequence[str],
-    model: Model,
-    explain: int,
-) -> IdColumns:
+def _choose(model: Model, settings: ScoringSettings, found: Sequence[str]) -> IdColumns:
     """Return the columns to copy among those `found` in the input; see `choose_columns`."""
-    columns = choose_columns(ids, keep, known, found)
-    require_free_names(columns, [*output_names(model.goal, model.decision), *reason_names(model.goal, explain)])
+    columns = choose_columns(settings.ids, settings.keep, model.manifest["reading"].get("id", ()), found)
+    names = [*output_names(model.goal, model.decision), *reason_names(model.goal, settings.explain)]
+    require_free_names(columns, names)
     return columns
 
 

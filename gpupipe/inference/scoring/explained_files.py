@@ -16,12 +16,12 @@ from gpupipe.files.file import replace_file
 from gpupipe.inference.explanation.outputs import margin_names, require_explainable
 from gpupipe.inference.explanation.tables import contribution_table
 from gpupipe.inference.interface import LoadedModel
-from gpupipe.inference.model import load_model
 from gpupipe.inference.prediction.id_columns import IdColumns, choose_columns, output_names, require_free_names
 from gpupipe.inference.prediction.rows import entities_to_predict
 from gpupipe.inference.scoring.bad_rows import errors_in
 from gpupipe.inference.scoring.local import adjust_tables
 from gpupipe.inference.scoring.outputs import escape_formulas, require_output_file, scoring_inputs
+from gpupipe.inference.scoring.scoring_settings import DEFAULT_SETTINGS, ScoringSettings
 from gpupipe.inference.scoring.summary import ScoreSummary
 from gpupipe.io.chunks.chunk_stream import ChunkStream, slices
 from gpupipe.io.column_settings import ColumnSettings
@@ -47,18 +47,7 @@ def explain_file(
     model: str | Path,
     data: str | None,
     output: Path,
-    device: str = "auto",
-    tables: Mapping[str, str] | None = None,
-    as_of: str | None = None,
-    allow_code: bool = False,
-    log: Notes = lambda text: None,
-    *,
-    ids: Sequence[str] | None = None,
-    keep: Sequence[str] = (),
-    adjust: Callable[[TableSource], TableSource] = lambda source: source,
-    safe_csv: bool = False,
-    untrusted: bool = False,
-    limits: Mapping[str, Any] | None = None,
+    settings: ScoringSettings = DEFAULT_SETTINGS,
     interactions: bool = False,
 ) -> ScoreSummary:
     """Write predictions and contributions of the rows of `data` to `output`, and return a summary.
@@ -66,8 +55,8 @@ def explain_file(
     Files are read, explained and written in chunks, so that they may be larger than memory; rows whose features are
     computed from the history of other rows are in memory at once, and so are columns with rules.
 
-    With `interactions`, the interactions of all pairs of columns are written as well; the other arguments are as in
-    `gpupipe.inference.scoring.local.score`.
+    With `interactions`, the interactions of all pairs of columns are written as well. Of the settings, ``on_error`` and
+    ``explain`` do not apply; `data` is as in `gpupipe.inference.scoring.local.score`.
 
     Raises
     ------
@@ -87,22 +76,22 @@ def explain_file(
     def note(text: str) -> None:
         if text not in notes:  # once, not for every chunk
             notes[text] = None
-            log(text)
+            settings.log(text)
 
-    require_no_conflict(output, scoring_inputs(model, data, tables))
+    require_no_conflict(output, scoring_inputs(model, data, settings.tables))
     require_output_file(output)
-    loaded = load_model(model, device, allow_code=allow_code, untrusted=untrusted, limits=limits)
+    loaded = settings.load(model)
     require_explainable(loaded.goal)
-    tables = adjust_tables(loaded, tables, adjust)
+    tables = adjust_tables(loaded, settings.tables, settings.adjust)
     loaded = replace(loaded, warns=False)  # the report is printed instead
     if data is None:
-        label, columns, chunks = "the rows built from events", *_entities(loaded, tables, as_of, ids, keep)
+        label, columns, chunks = "the rows built from events", *_entities(loaded, tables, settings)
     else:
-        source = adjust(loaded.source_of(data))
+        source = settings.adjust(loaded.source_of(data))
         label, files = mask(source.label), input_files(source)
         try_files(source, files)
         found = stored_names(source, files)
-        columns = choose_columns(ids, keep, loaded.manifest["reading"].get("id", ()), found)
+        columns = choose_columns(settings.ids, settings.keep, loaded.manifest["reading"].get("id", ()), found)
         # Texts of CSV files: the values of a chunk must not decide how a copied column is written.
         texts = {name: ColumnSettings(kind="text") for name in columns.names if name not in loaded.inputs}
         source = source.model_copy(update={"declared": texts | source.declared})
@@ -111,10 +100,10 @@ def explain_file(
         chunks = _chunks(loaded, source, files, names, note)
     require_free_names(columns, output_names(loaded.goal, loaded.decision))
     explained, n_rows, report = replace(loaded, rules=()), 0, None
-    with _TableWriter(output, safe_csv) as writer:
+    with _TableWriter(output, settings.safe_csv) as writer:
         for chunk in _slices(chunks, explained, interactions):
             with errors_in(label), rows_counted_after(n_rows):
-                writer.write(_explained(explained, chunk, columns, tables, as_of, interactions))
+                writer.write(_explained(explained, chunk, columns, tables, settings.as_of, interactions))
             own = explained.last_prediction_report
             report = own if report is None or own is None else report.merge(own)
             n_rows += chunk.num_rows
@@ -127,16 +116,16 @@ def explain_file(
 
 
 def _entities(
-    model: LoadedModel, tables: Mapping[str, str] | None, as_of: str | None, ids: Any, keep: Any
+    model: LoadedModel, tables: Mapping[str, Any] | None, settings: ScoringSettings
 ) -> tuple[IdColumns, Iterator[pa.Table]]:
     """Return the columns to copy and the rows of a model whose rows are built from events: one for each key."""
-    if ids or keep:
+    if settings.ids or settings.keep:
         fix = "remove them: without INPUT, the output starts with the entity keys"
         raise ConfigError("--id and --keep need an INPUT", fix=fix)
-    if as_of is None:
+    if settings.as_of is None:
         fix = "name an INPUT; or add --as-of DATE if the rows of the model are built from events"
         raise ConfigError("expected an INPUT or --as-of", fix=fix)
-    rows = entities_to_predict(model, tables or {}, as_of).arrow
+    rows = entities_to_predict(model, tables or {}, settings.as_of).arrow
     return IdColumns(ids=tuple(rows.column_names)), iter([rows])
 
 

@@ -35,7 +35,7 @@ class ScoreSummary:
 
     output: Path
     n_rows: int
-    seconds: float
+    seconds: float = 0.0
     ids: tuple[str, ...] = ()
     kept: tuple[str, ...] = ()
     n_rejected: int = 0
