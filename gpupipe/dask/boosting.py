@@ -16,8 +16,8 @@ from gpupipe.dask.workers import DaskWorkers
 from gpupipe.errors import ConfigError
 from gpupipe.models import FitContext, FittedModel
 from gpupipe.models.early_stopping import NONE_HELD_OUT, describe_rounds, draw_validation_rows, gapless_codes
-from gpupipe.models.fitted.xgboost import FittedXGBoost
 from gpupipe.models.training import keyword_arguments, prepare_rows, with_notes
+from gpupipe.models.xgboost.fitted import FittedXGBoost
 from gpupipe.models.xgboost.settings import XGBoost
 from gpupipe.partitions.matrix import PartitionedMatrix
 from gpupipe.typing import Array

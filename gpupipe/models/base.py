@@ -72,8 +72,10 @@ Invariance = Literal["none", "shift", "affine"]
 
 # Families, in the order of listings.
 FAMILIES = (
-    "linear", "forest", "boosting", "xgboost.settings", "catboost", "lightgbm", "neighbors", "bayes", "svm",
-    "neural.settings", "best", "cluster", "decomposition", "estimator",
+    "linear.settings", "scikit_learn.settings.forest", "scikit_learn.settings.hist_boosting", "xgboost.settings",
+    "catboost.settings", "lightgbm.settings", "scikit_learn.settings.neighbors", "scikit_learn.settings.bayes",
+    "scikit_learn.settings.svm", "neural.settings", "best", "scikit_learn.settings.cluster",
+    "scikit_learn.settings.decomposition", "scikit_learn.settings.estimator",
 )  # fmt: skip
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 from pydantic import BeforeValidator, Field, model_validator
 
 from gpupipe.models.contradictions import as_text, settle
-from gpupipe.models.estimator import Estimator
+from gpupipe.models.scikit_learn.settings.estimator import Estimator
 from gpupipe.settings import Settings
 
 if TYPE_CHECKING:

@@ -8,9 +8,9 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from gpupipe.errors import ConfigError, DataError
+from gpupipe.models.composites.targets import FittedTargets
 from gpupipe.models.context import FitContext, ignore_rounds
 from gpupipe.models.fitted.base import FittedModel
-from gpupipe.models.fitted.targets import FittedTargets
 from gpupipe.models.weights import require_labels
 
 if TYPE_CHECKING:

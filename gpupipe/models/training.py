@@ -11,25 +11,25 @@ from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
 from gpupipe.backends.out_of_memory import is_out_of_memory, too_large
 from gpupipe.backends.threads import limit_threads
 from gpupipe.errors import ConfigError, DataError
-from gpupipe.models import device_training
 from gpupipe.models.base import MODELS, ModelSettings
+from gpupipe.models.catboost.fitted import FittedCatBoost
 from gpupipe.models.context import FitContext, ValidationRows
 from gpupipe.models.convergence import convergence_noted
-from gpupipe.models.custom_estimator import CustomEstimator
+from gpupipe.models.device import training as device_training
+from gpupipe.models.device.fitted import HostModel, matrix_on_host
 from gpupipe.models.early_stopping import NONE_HELD_OUT, describe_rounds, draw_validation_rows, gapless_codes
 from gpupipe.models.fitted.base import FittedModel
-from gpupipe.models.fitted.catboost import FittedCatBoost
-from gpupipe.models.fitted.device import HostModel, matrix_on_host
-from gpupipe.models.fitted.lightgbm import FittedLightGBM
-from gpupipe.models.fitted.linear import FittedLinear
 from gpupipe.models.fitted.plugin import FittedPlugin
-from gpupipe.models.fitted.scikit_learn import FittedSklearn
-from gpupipe.models.fitted.xgboost import FittedXGBoost
+from gpupipe.models.lightgbm.fitted import FittedLightGBM
+from gpupipe.models.linear.fitted import FittedLinear
 from gpupipe.models.neural.settings import NeuralSettings
 from gpupipe.models.quantile_training import fit_quantiles, learns_one_quantile
+from gpupipe.models.scikit_learn.fitted import FittedSklearn
+from gpupipe.models.scikit_learn.settings.custom_estimator import CustomEstimator
 from gpupipe.models.target_scale import TargetScale, fit_on_scale
 from gpupipe.models.target_training import fit_targets
 from gpupipe.models.weights import row_weights, takes_no_weights
+from gpupipe.models.xgboost.fitted import FittedXGBoost
 from gpupipe.random_streams import derive_seed
 from gpupipe.tasks import CLASSIFICATION, REGRESSION, Task
 from gpupipe.typing import Matrix

@@ -28,7 +28,7 @@ from gpupipe.inference.model import load_model
 from gpupipe.inference.parity.check import TOLERANCE, compare_columns, compare_predictions
 from gpupipe.inference.parity.files import read_record
 from gpupipe.models import Prediction
-from gpupipe.models.fitted.linear import FittedLinear
+from gpupipe.models.linear.fitted import FittedLinear
 from gpupipe.pipeline.records.export import export_model
 from gpupipe.pipeline.records.parity import ParityRecord
 from gpupipe.pipeline.records.trial_rows import make_trial_rows

@@ -10,12 +10,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 from gpupipe.models.fitted.prediction import Prediction, column_bounds
-from gpupipe.models.fitted.rows.estimator import LIBRARIES, RowEstimator
+from gpupipe.models.fitted.row_estimator import LIBRARIES, RowEstimator
 from gpupipe.tasks import CLASSIFICATION, TargetSpec, Task
 from gpupipe.typing import ArrayNamespace
 
 if TYPE_CHECKING:
-    from gpupipe.models.fitted.contributions.base import Explainer, Scale
+    from gpupipe.models.contributions.base import Explainer, Scale
     from gpupipe.tensors.receipt import Receipt
     from gpupipe.typing import Array, HostArray
     from gpupipe_kernels.engines import HostEngine
@@ -114,7 +114,7 @@ class FittedModel(ABC):
         """
         if (portable := self.portable()) is not self:
             return portable.explainer(background)
-        from gpupipe.models.fitted.contributions.permutations import OutputExplainer, predicted_outputs
+        from gpupipe.models.contributions.permutations import OutputExplainer, predicted_outputs
 
         scale: Scale = "probability" if self.has_classes else "score"
         return OutputExplainer(predicted_outputs(self), background(), scale, self.n_margins)

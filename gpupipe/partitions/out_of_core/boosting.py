@@ -20,8 +20,8 @@ from gpupipe.models import FitContext, FittedModel
 from gpupipe.models.base import BestRound
 from gpupipe.models.context import ValidationRows
 from gpupipe.models.early_stopping import NONE_HELD_OUT, describe_rounds, draw_validation_rows, gapless_codes
-from gpupipe.models.fitted.xgboost import FittedXGBoost
 from gpupipe.models.training import explain_errors, keyword_arguments, prepare_rows, with_notes
+from gpupipe.models.xgboost.fitted import FittedXGBoost
 from gpupipe.models.xgboost.parameters import native_parameters
 from gpupipe.models.xgboost.rounds import BoostingRounds
 from gpupipe.models.xgboost.settings import XGBoost

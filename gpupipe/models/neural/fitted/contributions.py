@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from gpupipe.models.fitted.contributions.base import Contributions, Explainer, Method, Scale, as_multiclass
+from gpupipe.models.contributions.base import Contributions, Explainer, Method, Scale, as_multiclass
 from gpupipe.models.neural.fitted.scorer import Served
 from gpupipe.tasks import CLASSIFICATION
 

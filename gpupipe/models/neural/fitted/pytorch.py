@@ -25,7 +25,7 @@ from gpupipe.tensors.receipt import Receipt
 
 if TYPE_CHECKING:
     from gpupipe.backends.base import Backend
-    from gpupipe.models.fitted.contributions.base import Explainer, Scale
+    from gpupipe.models.contributions.base import Explainer, Scale
     from gpupipe.typing import Array, HostArray
 
 
