@@ -254,10 +254,7 @@ class ModelSettings(Settings):
     def for_quantile(self, level: float) -> Self:
         """Return the settings of the regression of one quantile, a number in (0, 1), for the task quantile.
 
-        Raises
-        ------
-        ConfigError
-            If the settings state another loss.
+        Raise ConfigError if the settings state another loss.
         """
         raise NotImplementedError
 
@@ -347,10 +344,7 @@ class ModelSettings(Settings):
 def choose_for_task(model: str, field: str, value: str, choices: Mapping[Task, Sequence[str]], task: Task) -> str:
     """Return `value`, or the first choice of the task for ``"auto"``.
 
-    Raises
-    ------
-    ConfigError
-        If the value belongs to another task.
+    Raise ConfigError if the value belongs to another task.
     """
     allowed = choices[task]
     if value != "auto" and value not in allowed:
@@ -363,17 +357,18 @@ def choose_for_task(model: str, field: str, value: str, choices: Mapping[Task, S
 
 
 def column_index(name: str, feature_names: Sequence[str], field: str) -> int:
-    """Return the position of the feature `name` in the matrix.
-
-    Raises
-    ------
-    ConfigError
-        If there is no such feature.
-    """
+    """Return the position of the feature `name` in the matrix; raise ConfigError if there is no such feature."""
     if name not in feature_names:
         hint = did_you_mean(name, feature_names) or f"the features are {', '.join(feature_names[:20])}"
         raise ConfigError(f"there is no feature {name!r}", where=f"models: {field}", fix=hint, names=[name])
     return list(feature_names).index(name)
+
+
+def feature_groups(groups: InteractionConstraints, feature_names: Sequence[str], field: str) -> list[list[int]] | None:
+    """Return the positions of the features of each group, or None without groups."""
+    if groups is None:
+        return None
+    return [[column_index(name, feature_names, field) for name in group] for group in groups]
 
 
 def constraint_list(constraints: Constraints, feature_names: Sequence[str], field: str) -> list[int] | None:

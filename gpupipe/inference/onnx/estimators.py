@@ -202,7 +202,8 @@ def _linear(nodes: EstimatorNodes, model: FittedModel) -> str:
 
 def _sklearn_trees(model: FittedModel) -> ExplainedTrees | None:
     """Return the trees of a scikit-learn model; None if it has none that can be written."""
-    from gpupipe.models.contributions.trees import explained_boosting, explained_forest
+    from gpupipe.models.scikit_learn.rows.forest import explained_forest
+    from gpupipe.models.scikit_learn.rows.hist_boosting import explained_boosting
 
     name = type(model.estimator).__name__
     if name in FORESTS:

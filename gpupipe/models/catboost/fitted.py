@@ -16,6 +16,7 @@ from gpupipe.models.fitted.base import FittedModel
 from gpupipe.models.fitted.prediction import Prediction
 from gpupipe.models.fitted.row_blocks import BlockPredictor
 from gpupipe.models.fitted.row_estimator import RowEstimator
+from gpupipe.models.fitted.tree_sums import walk_name
 from gpupipe.tasks import Task
 
 if TYPE_CHECKING:
@@ -55,7 +56,6 @@ class FittedCatBoost(FittedModel):
     def of(
         cls, estimator: Any, task: Task, feature_names: tuple[str, ...], n_classes: int, classes: tuple[int, ...]
     ) -> Self:
-        """Return the fitted model of a CatBoostClassifier or CatBoostRegressor."""
         from gpupipe.models.catboost.json_model import trees_from_json
 
         with TemporaryDirectory() as folder:
@@ -76,14 +76,12 @@ class FittedCatBoost(FittedModel):
         return CatBoostPredictor(read_trees(data, expected))
 
     def predict(self, X: Array) -> Prediction:
-        """Predict the rows of `X`; NaN is a missing value."""
         return self._prediction(self.estimator.sums(X))
 
     def row_estimator(self, engine: HostEngine) -> RowEstimator:
         """Return the sum of leaves of the trees."""
         sums, prediction = tree_sums(self.estimator.trees, engine), self._prediction
-        name = "compiled trees" if engine == "numba" else "trees in NumPy"
-        return RowEstimator(name, lambda X: prediction(sums(X)))
+        return RowEstimator(walk_name(engine), lambda X: prediction(sums(X)))
 
     def explainer(self, background: Callable[[], HostArray]) -> Explainer:
         """Return exact Shapley values of the trees, as CatBoost defines them.

@@ -15,16 +15,14 @@ from gpupipe.models.base import (
     EarlyStoppingRounds,
     Fraction,
     Invariance,
-    ModelSettings,
     NonNegative,
     Positive,
     PositiveInt,
     Share,
     ValidationFraction,
-    choose_for_task,
     constraint_list,
 )
-from gpupipe.models.boosting_rounds import BoosterProgress
+from gpupipe.models.boosting import BoosterProgress, BoostingSettings
 from gpupipe.models.contradictions import Contradiction
 from gpupipe.tasks import CLASSIFICATION, SUPERVISED, Task
 from gpupipe.typing import Matrix
@@ -56,7 +54,7 @@ _NUMBER = _STOP | {
 
 
 @MODELS.register("catboost")
-class CatBoost(ModelSettings):
+class CatBoost(BoostingSettings):
     """CatBoost: a classifier or a regressor, by the task.
 
     Trains with ``catboost.CatBoostClassifier`` or ``CatBoostRegressor`` on the CPU (``pip install
@@ -73,8 +71,9 @@ class CatBoost(ModelSettings):
     """
 
     tasks = SUPERVISED
-    view = "codes"
-    accepts_missing = True
+    name = "catboost"
+    losses = LOSSES
+    loss_field = "loss_function"
     takes_threads = True
     extra = "catboost"
     can_state_rounds = False
@@ -163,7 +162,7 @@ class CatBoost(ModelSettings):
         params = {name: value for name, value in super().estimator_params(task).items() if value is not None}
         for name in ("early_stopping_rounds", "quantile", "validation_fraction"):
             params.pop(name, None)
-        loss = choose_for_task("catboost", "loss_function", self.loss_function, LOSSES, task)
+        loss = self.loss_for(task)
         params["loss_function"] = f"Quantile:alpha={self.quantile}" if loss == "Quantile" else loss
         if task in CLASSIFICATION:  # CatBoostClassifier sets it by the number of classes
             params.pop("loss_function")
@@ -173,10 +172,6 @@ class CatBoost(ModelSettings):
         known = self.loss_function in DIFFERENCES and self.eval_metric in METRICS_OF_DIFFERENCES
         return "affine" if known else "none"
 
-    def for_quantile(self, level: float) -> Self:
-        loss = choose_for_task("catboost", "loss_function", self.loss_function, LOSSES, "quantile")
-        return self.model_copy(update={"loss_function": loss, "quantile": level})
-
     def data_params(self, X: Matrix, context: FitContext) -> dict[str, Any]:
         signs = constraint_list(self.monotone_constraints, context.feature_names, "catboost.monotone_constraints")
         return {} if signs is None else {"monotone_constraints": signs}
@@ -184,9 +179,6 @@ class CatBoost(ModelSettings):
     def build(self, context: FitContext, params: Mapping[str, Any]) -> Any:
         named = {"n_jobs": "thread_count"}
         return super().build(context, {named.get(name, name): value for name, value in params.items()})
-
-    def stops_early(self, n_rows: int) -> bool:
-        return self.early_stopping_rounds is not None
 
     def best_round(self, estimator: Any) -> BestRound:
         scores = estimator.get_evals_result()["validation"]

@@ -32,13 +32,11 @@ class PartsExplainer(Explainer):
         return methods.pop() if len(methods) == 1 else "weighted sum"
 
     def contributions(self, X: HostArray) -> Contributions:
-        """Return the contributions to the margins of rows; see `Explainer`."""
         found = [part.contributions(X) for part in self._parts]
         values = np.concatenate([each.values for each in found], axis=1)
         return replace(found[0], values=values, base=np.concatenate([each.base for each in found]))
 
     def interactions(self, X: HostArray) -> HostArray:
-        """Return the interactions of columns in rows; see `Explainer`."""
         return np.concatenate([part.interactions(X) for part in self._parts], axis=1)
 
 
@@ -54,12 +52,10 @@ class ScaledExplainer(Explainer):
         return self._model.method
 
     def contributions(self, X: HostArray) -> Contributions:
-        """Return the contributions to the margins of rows; see `Explainer`."""
         found = self._model.contributions(X)
         return replace(found, values=found.values * self._unit[:, None], base=found.base * self._unit + self._offset)
 
     def interactions(self, X: HostArray) -> HostArray:
-        """Return the interactions of columns in rows; see `Explainer`."""
         return np.asarray(self._model.interactions(X) * self._unit[:, None, None])
 
 
@@ -82,7 +78,6 @@ class EnsembleExplainer(Explainer):
         ]
 
     def contributions(self, X: HostArray) -> Contributions:
-        """Return the contributions to the outputs of rows; see `Explainer`."""
         ensemble = self._ensemble
         is_classifier = ensemble.task in CLASSIFICATION
         n_margins = ensemble.n_classes if ensemble.task == "multiclass" else 1

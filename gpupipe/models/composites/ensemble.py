@@ -4,45 +4,29 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
-from gpupipe.models.composites.parts import save_part
+from gpupipe.models.composites.parts import FittedComposite, save_part
 from gpupipe.models.fitted.base import FittedModel, select_columns
 from gpupipe.models.fitted.prediction import Prediction
 
 if TYPE_CHECKING:
     from gpupipe.models.contributions.base import Explainer
     from gpupipe.models.fitted.row_estimator import RowEstimator
-    from gpupipe.tensors.receipt import Receipt
     from gpupipe.typing import Array, HostArray
     from gpupipe_kernels.engines import HostEngine
 
 
 @dataclass(frozen=True)
 class EnsembleMember:
-    """Member of an ensemble: models of one configuration, each trained without one fold of the rows (bagging).
+    """Member of an ensemble: models of one configuration, each trained without one fold of the rows (bagging)."""
 
-    Attributes
-    ----------
-    label : str
-        Unique in the ensemble.
-    name : str
-        Name of the model, such as ``"xgboost"``.
-    weight : float
-        Positive; the weights of an ensemble sum to 1.
-    columns : tuple of int
-        Columns of the ensemble's matrix that the models read, in their order.
-    models : tuple of FittedModel
-        The prediction of the member is their mean.
-    """
-
-    label: str
-    name: str
-    weight: float
-    columns: tuple[int, ...]
-    models: tuple[FittedModel, ...]
+    label: str  # unique in the ensemble
+    name: str  # name of the model, such as ``"xgboost"``
+    weight: float  # positive; the weights of an ensemble sum to 1
+    columns: tuple[int, ...]  # columns of the ensemble's matrix that the models read, in their order
+    models: tuple[FittedModel, ...]  # the prediction of the member is their mean
 
     @property
     def weight_of_model(self) -> float:
@@ -55,7 +39,7 @@ class EnsembleMember:
 
 
 @dataclass(frozen=True, repr=False)
-class FittedEnsemble(FittedModel):
+class FittedEnsemble(FittedComposite):
     """A trained ensemble. Its `estimator` is a tuple of `EnsembleMember`.
 
     Probabilities are averaged for classification, values for regression. Every model has the task and the number of
@@ -78,11 +62,6 @@ class FittedEnsemble(FittedModel):
         """The models of all members, in order."""
         return tuple(model for member in self.members for model in member.models)
 
-    @property
-    def receipts(self) -> tuple[Receipt, ...]:
-        """Receipts of the arrays handed to other libraries in the training of all models."""
-        return tuple(receipt for model in self.models for receipt in model.receipts)
-
     def predict(self, X: Array) -> Prediction:
         """Predict the rows of `X`, float32, shape (n, d): the terms are added in the order of members and models."""
         total: Array | None = None
@@ -102,10 +81,7 @@ class FittedEnsemble(FittedModel):
             return Prediction(self.task, value=output)
         return Prediction(self.task, probability=output)
 
-    def row_estimator(self, engine: HostEngine) -> RowEstimator:
-        """Return the row estimators of all models; trees of several models are walked at once."""
-        if (portable := self.portable()) is not self:
-            return portable.row_estimator(engine)
+    def _rows(self, engine: HostEngine) -> RowEstimator:
         from gpupipe.models.composites.rows import ensemble_rows
 
         return ensemble_rows(self, engine)
@@ -118,27 +94,13 @@ class FittedEnsemble(FittedModel):
         assert isinstance(portable, FittedEnsemble)
         return EnsembleExplainer(portable, background)
 
-    def with_library(self) -> FittedModel:
-        """Return the ensemble of models whose predictions are those of their libraries."""
-        return self._mapped(lambda model: model.with_library())
-
-    def portable(self) -> FittedModel:
-        """Return the ensemble of models that predict on a machine without a GPU; the conversion is made once."""
-        return self._portable
-
-    @cached_property
-    def _portable(self) -> FittedModel:
-        return self._mapped(lambda model: model.portable())
-
-    def _mapped(self, change: Callable[[FittedModel], FittedModel]) -> FittedModel:
-        """Return the ensemble with each model changed; the ensemble itself if no model has changed."""
+    def _mapped(self, change: Callable[[FittedModel], FittedModel]) -> Self:
         members = tuple(replace(member, models=tuple(map(change, member.models))) for member in self.members)
         old, new = self.models, [model for member in members for model in member.models]
         is_same = all(before is after for before, after in zip(old, new, strict=True))
         return self if is_same else replace(self, estimator=members)
 
     def unstable_rows(self, X: Array) -> Array:
-        """Return a mask of the rows for which any model may differ between machines; see `FittedModel`."""
         unstable = super().unstable_rows(X)
         for member in self.members:
             columns = member.select(X)
@@ -193,12 +155,7 @@ class FittedEnsemble(FittedModel):
         """Return the weight of each member, by label."""
         return {member.label: member.weight for member in self.members}
 
-    def save(self, folder: str | Path, *, quick: bool = False) -> dict[str, Any]:
-        """Write the files of all models; see `FittedModel.save`."""
-        if (portable := self.portable()) is not self:
-            return portable.save(folder, quick=quick)
-        folder = Path(folder)
-        folder.mkdir(parents=True, exist_ok=True)
+    def _save_models(self, folder: Path, *, quick: bool) -> dict[str, Any]:
         files: list[str] = []
         members = []
         for i, member in enumerate(self.members):
@@ -206,24 +163,9 @@ class FittedEnsemble(FittedModel):
             for j, model in enumerate(member.models):
                 models.append(save_part(model, folder, file_prefix(i, j), quick=quick))
                 files += models[-1]["files"]
-            members.append(
-                {
-                    "label": member.label,
-                    "name": member.name,
-                    "weight": member.weight,
-                    "columns": list(member.columns),
-                    "models": models,
-                }
-            )
-        return {
-            "library": self.library,
-            "files": files,
-            "task": self.task,
-            "feature_names": list(self.feature_names),
-            "n_classes": self.n_classes,
-            "classes": list(self.classes),
-            "members": members,
-        }
+            own = {"label": member.label, "name": member.name, "weight": member.weight, "columns": list(member.columns)}
+            members.append({**own, "models": models})
+        return {**self._describe(files), "members": members}
 
 
 def file_prefix(member: int, model: int) -> str:

@@ -1,4 +1,4 @@
-"""Fitted models that consist of several models over the same matrix, and their files."""
+"""Fitted models that consist of several models, and their files."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
-from gpupipe.models.fitted.base import FittedModel, describe_targets
+from gpupipe.models.fitted.base import FittedModel
 from gpupipe.models.fitted.prediction import Prediction
 from gpupipe.typing import ArrayNamespace
 
@@ -26,7 +26,57 @@ OF_ALL = ("task", "feature_names", "n_classes")  # of a model's description: kno
 
 
 @dataclass(frozen=True, repr=False)
-class FittedParts(FittedModel):
+class FittedComposite(FittedModel):
+    """A model whose `models` are others, with one set of files for each."""
+
+    @property
+    @abstractmethod
+    def models(self) -> tuple[FittedModel, ...]:
+        """The models, in order."""
+
+    @property
+    def receipts(self) -> tuple[Receipt, ...]:
+        return tuple(receipt for model in self.models for receipt in model.receipts)
+
+    def row_estimator(self, engine: HostEngine) -> RowEstimator:
+        """Return the row estimators of all models; trees of several models are walked at once."""
+        if (portable := self.portable()) is not self:
+            return portable.row_estimator(engine)
+        return self._rows(engine) if self.feature_names else super().row_estimator(engine)
+
+    @abstractmethod
+    def _rows(self, engine: HostEngine) -> RowEstimator:
+        """Return the row estimator of portable models with column names."""
+
+    def with_library(self) -> FittedModel:
+        """Return the models whose predictions are those of their libraries."""
+        return self._mapped(lambda model: model.with_library())
+
+    def portable(self) -> FittedModel:
+        """Return the models that predict on a machine without a GPU; the conversion is made once."""
+        return self._portable
+
+    @cached_property
+    def _portable(self) -> FittedModel:
+        return self._mapped(lambda model: model.portable())
+
+    @abstractmethod
+    def _mapped(self, change: Callable[[FittedModel], FittedModel]) -> Self:
+        """Return the model of changed models; itself if nothing has changed."""
+
+    def save(self, folder: str | Path, *, quick: bool = False) -> dict[str, Any]:
+        if (portable := self.portable()) is not self:
+            return portable.save(folder, quick=quick)
+        Path(folder).mkdir(parents=True, exist_ok=True)
+        return self._save_models(Path(folder), quick=quick)
+
+    @abstractmethod
+    def _save_models(self, folder: Path, *, quick: bool) -> dict[str, Any]:
+        """Write the files of all models to an existing folder, and return the description."""
+
+
+@dataclass(frozen=True, repr=False)
+class FittedParts(FittedComposite):
     """A model that consists of several models over the same matrix. Its `estimator` is a tuple of `FittedModel`.
 
     `save` writes the files of each model under their own names with a prefix, such as ``quantile-2-estimator.ubj``.
@@ -42,13 +92,7 @@ class FittedParts(FittedModel):
         """The models, in order."""
         return self.estimator
 
-    @property
-    def receipts(self) -> tuple[Receipt, ...]:
-        """Receipts of the arrays handed to other libraries in the training of all models."""
-        return tuple(receipt for model in self.models for receipt in model.receipts)
-
     def predict(self, X: Array) -> Prediction:
-        """Predict the rows of `X`, float32, shape (n, d)."""
         import numpy as np
 
         parts = [model.predict(X) for model in self.models]
@@ -59,16 +103,6 @@ class FittedParts(FittedModel):
     @abstractmethod
     def _joined(self, parts: list[Prediction], xp: ArrayNamespace) -> Prediction:
         """Return the prediction from those of the models."""
-
-    def row_estimator(self, engine: HostEngine) -> RowEstimator:
-        """Return the row estimators of all models; their trees are walked at once."""
-        if (portable := self.portable()) is not self:
-            return portable.row_estimator(engine)
-        return self._rows(engine) if self.feature_names else super().row_estimator(engine)
-
-    @abstractmethod
-    def _rows(self, engine: HostEngine) -> RowEstimator:
-        """Return the row estimator of portable models with column names."""
 
     def explainer(self, background: Callable[[], HostArray]) -> Explainer:
         """Return the margins of all models, one after the other."""
@@ -81,48 +115,25 @@ class FittedParts(FittedModel):
         """Number of margins of all models."""
         return sum(model.n_margins for model in self.models)
 
-    def with_library(self) -> FittedModel:
-        """Return the models whose predictions are those of their libraries."""
-        return self._mapped(lambda model: model.with_library(), self.backend)
-
-    def portable(self) -> FittedModel:
-        """Return the models that predict on a machine without a GPU; the conversion is made once."""
-        return self._portable
-
     @cached_property
     def _portable(self) -> FittedModel:
-        return self._mapped(lambda model: model.portable(), None)
+        found = self._mapped(lambda model: model.portable())
+        return found if found.backend is None else replace(found, backend=None)
 
-    def _mapped(self, change: Callable[[FittedModel], FittedModel], backend: Backend | None) -> FittedModel:
-        """Return the models, each changed, with their backend; itself if nothing has changed."""
+    def _mapped(self, change: Callable[[FittedModel], FittedModel]) -> Self:
         models = tuple(map(change, self.models))
-        is_same = backend is self.backend and all(a is b for a, b in zip(models, self.models, strict=True))
-        return self if is_same else replace(self, estimator=models, backend=backend)
+        is_same = all(a is b for a, b in zip(models, self.models, strict=True))
+        return self if is_same else replace(self, estimator=models)
 
     def unstable_rows(self, X: Array) -> Array:
-        """Return a mask of the rows for which any model may differ between machines; see `FittedModel`."""
         unstable = super().unstable_rows(X)
         for model in self.models:
             unstable |= model.unstable_rows(X)
         return unstable
 
-    def save(self, folder: str | Path, *, quick: bool = False) -> dict[str, Any]:
-        """Write the files of all models; see `FittedModel.save`."""
-        if (portable := self.portable()) is not self:
-            return portable.save(folder, quick=quick)
-        folder = Path(folder)
-        folder.mkdir(parents=True, exist_ok=True)
+    def _save_models(self, folder: Path, *, quick: bool) -> dict[str, Any]:
         models = [save_part(model, folder, self.file_prefix(i), quick=quick) for i, model in enumerate(self.models)]
-        return {
-            "library": self.library,
-            "files": [name for model in models for name in model["files"]],
-            "task": self.task,
-            "feature_names": list(self.feature_names),
-            "n_classes": 0,
-            "classes": [],
-            **describe_targets(self.targets),
-            "models": models,
-        }
+        return {**self._describe([name for model in models for name in model["files"]]), "models": models}
 
     @classmethod
     def file_prefix(cls, position: int) -> str:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from gpupipe.models.fitted.base import FittedModel, in_order, logistic, select_columns
 from gpupipe.models.fitted.prediction import Prediction
 from gpupipe.models.fitted.row_estimator import RowEstimator
+from gpupipe.models.fitted.tree_sums import walk_name
 from gpupipe.models.lightgbm.fitted import FittedLightGBM
 from gpupipe.models.linear.fitted import Coefficients, FittedLinear
 from gpupipe.models.xgboost.fitted import FittedXGBoost
@@ -44,21 +45,12 @@ class PlacedModel:
 
 @dataclass(frozen=True)
 class ModelGroup:
-    """Models that are predicted at once.
+    """Models that are predicted at once."""
 
-    Attributes
-    ----------
-    positions : list of int
-        Their positions among all models.
-    name : str
-        What computes the predictions, as in `RowEstimator`.
-    outputs : callable
-        From the rows of the common matrix, float32, shape (n, d), to the outputs, float64, shape (m, n) or
-        (m, n, n_classes) for m models.
-    """
-
-    positions: list[int]
-    name: str
+    positions: list[int]  # their positions among all models
+    name: str  # what computes the predictions, as in `RowEstimator`
+    # From the rows of the common matrix, float32, shape (n, d), to the outputs, float64, shape (m, n) or (m, n,
+    # n_classes) for m models.
     outputs: Callable[[Any], Any]
 
 
@@ -197,10 +189,10 @@ def _tree_groups(placed: Sequence[PlacedModel], engine: HostEngine, n_columns: i
 
 def _tree_group(models: Sequence[tuple[PlacedModel, Any]], engine: HostEngine, n_columns: int) -> ModelGroup:
     from gpupipe.models.lightgbm.rows import lightgbm_forest_outputs
-    from gpupipe.models.xgboost.rows import forest_scores, name_of
+    from gpupipe.models.xgboost.rows import forest_scores
 
     columns = [each.columns for each, _ in models]
     is_xgboost = isinstance(models[0][0].model, FittedXGBoost)
     forest = forest_scores if is_xgboost else lightgbm_forest_outputs
     outputs = forest([trees for _, trees in models], columns, n_columns, engine)
-    return ModelGroup([each.position for each, _ in models], name_of(engine), outputs)
+    return ModelGroup([each.position for each, _ in models], walk_name(engine), outputs)

@@ -38,12 +38,10 @@ class FittedScaledTarget(FittedParts):
 
     @property
     def n_outputs(self) -> int:
-        """Number of predicted quantiles, or of columns of several targets; 0 for other tasks."""
         return self.model.n_outputs
 
     @property
     def history(self) -> tuple[Mapping[str, float], ...]:
-        """The losses of each epoch, of the scaled target."""
         return self.model.history
 
     def _joined(self, parts: list[Prediction], xp: ArrayNamespace) -> Prediction:
@@ -82,15 +80,12 @@ class FittedScaledTarget(FittedParts):
         return ScaledExplainer(inner.explainer(background), offset, unit)
 
     def importances(self) -> dict[str, float] | None:
-        """Return the importances of the model of the scaled target."""
         return self.model.importances()
 
     def column_weights(self, X: Array) -> Array | None:
-        """Return the weight of each column in the model of the scaled target; see `FittedModel`."""
         return self.model.column_weights(X)
 
     def save(self, folder: str | Path, *, quick: bool = False) -> dict[str, Any]:
-        """Write the files of the model; see `FittedModel.save`."""
         return super().save(folder, quick=quick) | {"units": [list(unit) for unit in self.units]}
 
 

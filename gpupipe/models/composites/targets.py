@@ -46,7 +46,6 @@ class FittedTargets(FittedParts):
         return total
 
     def column_weights(self, X: Array) -> Array | None:
-        """Return the mean over the targets of each column's share in the weights of a model; see `FittedModel`."""
         import numpy as np
 
         total = np.zeros(X.shape[1])

@@ -24,20 +24,14 @@ BATCH_BYTES = 16 * MIB  # of the mixed rows that are predicted at once, and of t
 
 
 class SampledContributions(NamedTuple):
-    """Contributions of players to the predictions of a model.
+    """Contributions of players to the predictions of a model."""
 
-    Attributes
-    ----------
-    values : array of float64, shape (n, n_margins, n_players)
-    base : array of float64, shape (n_margins,)
-        Mean prediction of the background rows: ``base + values.sum(axis=2)`` are the predictions of the rows.
-    standard_error : array of float64, shape (n, n_margins, n_players)
-        Of each value as an estimate of the Shapley value for these background rows; 0 if it is exact, NaN if there is
-        one background row and one permutation.
-    """
-
-    values: HostArray
+    values: HostArray  # float64, shape (n, n_margins, n_players)
+    # float64, shape (n_margins,): mean prediction of the background rows: ``base + values.sum(axis=2)`` are the
+    # predictions of the rows.
     base: HostArray
+    # float64, shape (n, n_margins, n_players): of each value as an estimate of the Shapley value for these background
+    # rows; 0 if it is exact, NaN if there is one background row and one permutation.
     standard_error: HostArray
 
 
@@ -63,7 +57,8 @@ def sampled_contributions(
     drawn. All rows share the permutations: the values of a row do not depend on the other rows.
 
     For n rows, b background rows and p players, ``n * b * (2**p - 2)`` mixed rows are predicted in the exact case,
-    otherwise ``n * b * n_permutations * 2 * (p - 1)``, in batches of limited memory; and all rows themselves.
+    otherwise ``n * b * n_permutations * 2 * (p - 1)``, in batches of limited memory; and all rows themselves. Raise
+    ValueError if a column is in no group, or in several.
 
     Parameters
     ----------
@@ -78,11 +73,6 @@ def sampled_contributions(
     n_permutations : int
         Permutations for each background row, besides their reverses. The standard error estimated from one is too large
         rather than too small, since it includes the differences among background rows; from several, it is unbiased.
-
-    Raises
-    ------
-    ValueError
-        If a column is in no group, or in several.
     """
     import numpy as np
 
@@ -108,20 +98,12 @@ def sampled_contributions(
 
 @dataclass(frozen=True)
 class Mixtures:
-    """Predictions of rows that have the columns of some players from one row and the others from a background row.
-
-    Attributes
-    ----------
-    background : array of float32, shape (n_background, d)
-    background_scores : array of float64, shape (n_background, n_margins)
-    player : array of int, shape (d,)
-        Player of each column.
-    """
+    """Predictions of rows that have the columns of some players from one row and the others from a background row."""
 
     predict: Predict
-    background: HostArray
-    background_scores: HostArray
-    player: HostArray
+    background: HostArray  # float32, shape (n_background, d)
+    background_scores: HostArray  # float64, shape (n_background, n_margins)
+    player: HostArray  # int, shape (d,): player of each column
 
     @property
     def n_margins(self) -> int:
@@ -252,7 +234,6 @@ class OutputExplainer(Explainer):
         return "exact subsets" if is_exact else "sampled permutations"
 
     def contributions(self, X: HostArray) -> Contributions:
-        """Return the contributions to the outputs of rows; see `Explainer`."""
         found = sampled_contributions(self._outputs, X, self._background)
         return as_multiclass(Contributions(found.values, found.base, self._scale), self._n_margins)
 

@@ -5,14 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from gpupipe.backends import machine
 from gpupipe.models.contributions.base import Contributions, Explainer, Method, Scale, as_multiclass
 
 if TYPE_CHECKING:
-    from gpupipe.models.lightgbm.trees import LightGBMTrees
-    from gpupipe.models.xgboost.trees import XGBoostTrees
     from gpupipe.typing import HostArray
     from gpupipe_kernels.rows.links import Link
     from gpupipe_kernels.rows.trees import PackedTrees
@@ -22,30 +20,17 @@ MIN_BLOCK_ROWS, MAX_BLOCK_ROWS = 256, 16_384  # fewer rows per thread take no lo
 
 @dataclass(frozen=True)
 class ExplainedTrees:
-    """The trees of a model, for its explanation.
-
-    Attributes
-    ----------
-    start : array of float64, shape (n_margins,)
-        First term of each sum.
-    scale : Scale
-        Of the sums.
-    factor : float
-        Of each leaf: one over the number of trees, for a mean.
-    read : callable, optional
-        From rows to the columns that the trees read, float32, shape (n, packed.n_columns); None: the rows themselves.
-    players : array of int64, shape (packed.n_columns,), optional
-        The player that each of these columns belongs to; None: each column is a player.
-    shares : array of float64, shape (n_players, d), optional
-        Share of each column of the matrix in the contribution of each player.
-    """
+    """The trees of a model, for its explanation."""
 
     packed: PackedTrees
-    start: HostArray
-    scale: Scale
-    factor: float = 1.0
+    start: HostArray  # float64, shape (n_margins,): first term of each sum
+    scale: Scale  # of the sums
+    factor: float = 1.0  # of each leaf: one over the number of trees, for a mean
+    # From rows to the columns that the trees read, float32, shape (n, packed.n_columns); None: the rows themselves.
     read: Callable[[HostArray], HostArray] | None = None
+    # int64, shape (packed.n_columns,): the player that each of these columns belongs to; None: each column is a player.
     players: HostArray | None = None
+    # float64, shape (n_players, d): share of each column of the matrix in the contribution of each player.
     shares: HostArray | None = None
 
 
@@ -78,14 +63,12 @@ class TreeExplainer(Explainer):
         self._base = trees.start + self._shapley.base
 
     def contributions(self, X: HostArray) -> Contributions:
-        """Return the contributions to the margins of rows; see `Explainer`."""
         values = self._by_blocks(self._shapley.values, X)
         if self._trees.shares is not None:
             values = values @ self._trees.shares
         return as_multiclass(Contributions(values, self._base, self._trees.scale), self._n_margins)
 
     def interactions(self, X: HostArray) -> HostArray:
-        """Return the interactions of columns in rows; see `Explainer`."""
         import numpy as np
 
         values = self._by_blocks(self._shapley.interactions, X)
@@ -144,47 +127,8 @@ def _counts(packed: PackedTrees, rows: HostArray) -> HostArray:
     return counts
 
 
-def explained_forest(forest: Any, is_classifier: bool) -> ExplainedTrees:
-    """Return the trees of one of scikit-learn's forests; the margins are means of leaves: probabilities, or values."""
-    import numpy as np
-
-    from gpupipe.models.scikit_learn.rows.forest import pack_forest
-
-    packed = pack_forest(forest)
-    if is_classifier and packed.values.shape[1] == 2:
-        packed = packed._replace(values=np.ascontiguousarray(packed.values[:, 1:]))
-    scale: Scale = "probability" if is_classifier else "score"
-    return ExplainedTrees(packed, np.zeros(packed.values.shape[1]), scale, 1.0 / len(forest.estimators_))
-
-
-def explained_boosting(boosting: Any) -> ExplainedTrees | None:
-    """Return the trees of scikit-learn's histogram gradient boosting; None if a walk cannot read its categories."""
-    import numpy as np
-
-    from gpupipe.models.scikit_learn.rows.hist_boosting import pack_boosting
-
-    packed = pack_boosting(boosting)
-    if packed is None:
-        return None
-    start = 0.0 + np.asarray(boosting._baseline_prediction, np.float64).reshape(-1)
-    link = type(boosting._loss.link).__name__
-    scale: Scale = "log-odds" if hasattr(boosting, "classes_") else "log of the value" if link == "LogLink" else "score"
-    return ExplainedTrees(packed, start, scale)
-
-
-def explained_xgboost(trees: XGBoostTrees) -> ExplainedTrees:
-    """Return the trees of an XGBoost model."""
-    return ExplainedTrees(trees.packed, trees.base.astype("float64"), _scale(trees.link))
-
-
-def explained_lightgbm(trees: LightGBMTrees) -> ExplainedTrees:
-    """Return the trees of a LightGBM model that were read with their covers."""
-    import numpy as np
-
-    return ExplainedTrees(trees.packed, np.zeros(trees.n_outputs), _scale(trees.link))
-
-
-def _scale(link: Link) -> Scale:
+def scale_of(link: Link) -> Scale:
+    """Return the scale of sums of leaves that a link transforms."""
     from gpupipe_kernels.rows.links import Link
 
     scales: dict[Link, Scale] = {Link.SIGMOID: "log-odds", Link.SOFTMAX: "log-odds", Link.EXP: "log of the value"}

@@ -31,19 +31,11 @@ WEIGHT_ERROR = 1e-4
 
 @dataclass(frozen=True, repr=False)
 class DeviceModel(FittedModel):
-    """A model trained on a device, by a library of the device.
-
-    Attributes
-    ----------
-    name : str
-        Class name of the scikit-learn or XGBoost estimator that it corresponds to.
-    kind : type of FittedModel
-        Class of its portable form.
-    """
+    """A model trained on a device, by a library of the device."""
 
     backend: Backend | None = None
-    name: str = ""
-    kind: type[FittedModel] = FittedSklearn
+    name: str = ""  # class name of the scikit-learn or XGBoost estimator that it corresponds to
+    kind: type[FittedModel] = FittedSklearn  # class of its portable form
 
     def predict(self, X: Array) -> Prediction:
         """Predict the rows of `X`, float32, shape (n, d), on the device, where the predictions stay."""
@@ -192,50 +184,40 @@ class HostModel(FittedModel):
         return self.portable().predict(matrix_on_host(X, self.backend)).mapped(self.backend.to_device)
 
     def portable(self) -> FittedModel:
-        """Return the model that was trained on the host."""
         model: FittedModel = self.estimator
         return model
 
     @property
     def receipts(self) -> tuple[Receipt, ...]:
-        """Receipts of the training on the host."""
         return self.portable().receipts
 
     @property
     def history(self) -> tuple[Mapping[str, float], ...]:
-        """Losses of the training on the host."""
         return self.portable().history
 
     @property
     def models(self) -> tuple[FittedModel, ...]:
-        """The models on the host."""
         return self.portable().models
 
     @property
     def n_outputs(self) -> int:
-        """Number of columns that the model on the host predicts; see `FittedModel`."""
         return self.portable().n_outputs
 
     def of_targets(self, targets: tuple[TargetSpec, ...]) -> FittedModel:
-        """Return the model of several targets; see `FittedModel`."""
         model = self.portable().of_targets(targets)
         return replace(self, estimator=model, task=model.task, targets=model.targets)
 
     def columns_read(self) -> tuple[int, ...]:
-        """Return the columns that the model on the host reads."""
         return self.portable().columns_read()
 
     def of_columns(self, columns: Sequence[int]) -> FittedModel:
-        """Return the model for the matrix of `columns` only; see `FittedModel`."""
         model = self.portable().of_columns(columns)
         return replace(self, estimator=model, feature_names=model.feature_names)
 
     def importances(self) -> dict[str, float] | None:
-        """Return the importances of the model on the host."""
         return self.portable().importances()
 
     def column_weights(self, X: Array) -> Array | None:
-        """Return the column weights of the model on the host."""
         return self.portable().column_weights(X)
 
 

@@ -20,6 +20,11 @@ def tree_sums(packed: PackedTrees, start: HostArray, engine: HostEngine) -> Call
     return _compiled_sums(packed, start) if engine == "numba" else numpy_sums(packed, start)
 
 
+def walk_name(engine: HostEngine) -> str:
+    """Return the name of a walk of trees, as in `RowEstimator`."""
+    return "compiled trees" if engine == "numba" else "trees in NumPy"
+
+
 def _compiled_sums(packed: PackedTrees, start: HostArray) -> Callable[[HostArray], HostArray]:
     import numpy as np
 

@@ -13,6 +13,7 @@ from gpupipe.models.fitted.base import FittedModel
 from gpupipe.models.fitted.prediction import Prediction
 from gpupipe.models.fitted.row_blocks import BlockPredictor
 from gpupipe.models.fitted.row_estimator import RowEstimator
+from gpupipe.models.fitted.tree_sums import walk_name
 from gpupipe.models.lightgbm.rows import tree_outputs
 from gpupipe.tasks import CLASSIFICATION, Task
 
@@ -52,7 +53,6 @@ class FittedLightGBM(FittedModel):
     def of(
         cls, estimator: Any, task: Task, feature_names: tuple[str, ...], n_classes: int, classes: tuple[int, ...]
     ) -> Self:
-        """Return the fitted model of an LGBMClassifier, LGBMRegressor or LGBMRanker."""
         expected = Description(task, feature_names, n_classes, classes)
         text = cls.read(estimator.booster_.model_to_string().encode(), expected, "")
         return cls(text, task, feature_names, n_classes, classes)
@@ -68,24 +68,24 @@ class FittedLightGBM(FittedModel):
         return LightGBMText(data, read_trees(data, expected))
 
     def predict(self, X: Array) -> Prediction:
-        """Predict the rows of `X`; NaN is a missing value."""
         return self._prediction(self.estimator.outputs(X))
 
     def row_estimator(self, engine: HostEngine) -> RowEstimator:
         """Return a walk of the trees."""
         outputs, prediction = tree_outputs(self.estimator.trees, engine), self._prediction
-        return RowEstimator(
-            "compiled trees" if engine == "numba" else "trees in NumPy", lambda X: prediction(outputs(X))
-        )
+        return RowEstimator(walk_name(engine), lambda X: prediction(outputs(X)))
 
     def explainer(self, background: Callable[[], HostArray]) -> Explainer:
         """Return exact Shapley values of the trees, as LightGBM defines them."""
-        from gpupipe.models.contributions.trees import TreeExplainer, explained_lightgbm
+        import numpy as np
+
+        from gpupipe.models.contributions.trees import ExplainedTrees, TreeExplainer, scale_of
         from gpupipe.models.lightgbm.trees import read_trees
 
         expected = Description(self.task, self.feature_names, self.n_classes, self.classes)
         trees = read_trees(self.estimator.data, expected, with_cover=True)
-        return TreeExplainer(explained_lightgbm(trees), self.n_margins, background)
+        explained = ExplainedTrees(trees.packed, np.zeros(trees.n_outputs), scale_of(trees.link))
+        return TreeExplainer(explained, self.n_margins, background)
 
     def _prediction(self, outputs: Array) -> Prediction:
         import numpy as np

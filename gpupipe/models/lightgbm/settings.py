@@ -17,18 +17,16 @@ from gpupipe.models.base import (
     Fraction,
     InteractionConstraints,
     Invariance,
-    ModelSettings,
     NonNegative,
     NonNegativeInt,
     Positive,
     PositiveInt,
     ScalePosWeight,
     ValidationFraction,
-    choose_for_task,
-    column_index,
     constraint_list,
+    feature_groups,
 )
-from gpupipe.models.boosting_rounds import BoosterProgress
+from gpupipe.models.boosting import BoosterProgress, BoostingSettings
 from gpupipe.models.contradictions import Contradiction
 from gpupipe.models.group_order import CUTOFF, order_by_group
 from gpupipe.tasks import CLASSIFICATION, SUPERVISED, Task
@@ -67,7 +65,7 @@ _NUMBER = _STOP | {
 
 
 @MODELS.register("lightgbm")
-class LightGBM(ModelSettings):
+class LightGBM(BoostingSettings):
     """LightGBM: a classifier, a regressor or a ranker, by the task.
 
     Trains with ``lightgbm.LGBMClassifier``, ``LGBMRegressor`` or ``LGBMRanker`` on the CPU (``pip install
@@ -83,8 +81,9 @@ class LightGBM(ModelSettings):
     """
 
     tasks = SUPERVISED | {"ranking"}
-    view = "codes"
-    accepts_missing = True
+    name = "lightgbm"
+    losses = OBJECTIVES
+    quantile_field = "alpha"
     takes_threads = True
     extra = "lightgbm"
     tuned: ClassVar[Mapping[Task, Mapping[str, Any]]] = {
@@ -212,7 +211,7 @@ class LightGBM(ModelSettings):
         params = super().estimator_params(task)
         for name in ("early_stopping_rounds", "eval_metric", "validation_fraction"):
             params.pop(name)
-        params["objective"] = choose_for_task("lightgbm", "objective", self.objective, OBJECTIVES, task)
+        params["objective"] = self.loss_for(task)
         if task in CLASSIFICATION:  # LGBMClassifier sets it by the number of classes
             params.pop("objective")
         if self.scale_pos_weight is None:
@@ -225,32 +224,19 @@ class LightGBM(ModelSettings):
         has_threshold = self.objective in ("huber", "fair") or self.reg_alpha or self.min_split_gain
         return "shift" if has_threshold or self.max_delta_step else "affine"
 
-    def for_quantile(self, level: float) -> Self:
-        objective = choose_for_task("lightgbm", "objective", self.objective, OBJECTIVES, "quantile")
-        return self.model_copy(update={"objective": objective, "alpha": level})
-
     def data_params(self, X: Matrix, context: FitContext) -> dict[str, Any]:
-        names = context.feature_names
-        params: dict[str, Any] = {
+        names, groups = context.feature_names, self.interaction_constraints
+        return {
             "monotone_constraints": constraint_list(self.monotone_constraints, names, "lightgbm.monotone_constraints"),
-            "interaction_constraints": None,
+            "interaction_constraints": feature_groups(groups, names, "lightgbm.interaction_constraints"),
         }
-        if self.interaction_constraints is not None:
-            where = "lightgbm.interaction_constraints"
-            params["interaction_constraints"] = [
-                [column_index(name, names, where) for name in group] for group in self.interaction_constraints
-            ]
-        return params
 
     def stops_early(self, n_rows: int) -> bool:
-        return self.early_stopping_rounds is not None and self.boosting_type != "dart"
+        return super().stops_early(n_rows) and self.boosting_type != "dart"
 
     def best_round(self, estimator: Any) -> BestRound:
         scores: dict[str, list[float]] = next(iter(estimator.evals_result_.values()))  # the booster ends at the best
         return BestRound(estimator.best_iteration_, len(next(iter(scores.values()))))
-
-    def with_rounds(self, n_rounds: int | None) -> Self:
-        return self.model_copy(update={"n_estimators": n_rounds or self.n_estimators, "early_stopping_rounds": None})
 
     def train(self, estimator: Any, X: Array, y: Array | None, sample_weight: Array | None, context: FitContext) -> Any:
         import lightgbm

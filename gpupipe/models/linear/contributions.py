@@ -119,7 +119,6 @@ class LinearExplainer(Explainer):
         self._scale, self._n_margins = scale, n_margins
 
     def contributions(self, X: HostArray) -> Contributions:
-        """Return the contributions to the margins of rows; see `Explainer`."""
         values, base = linear_contributions(self._coef, self._intercept, X, self._background)
         return as_multiclass(Contributions(values, base, self._scale), self._n_margins)
 
@@ -137,6 +136,5 @@ class NaiveBayesExplainer(Explainer):
         self._background, self._n_margins = background, n_margins
 
     def contributions(self, X: HostArray) -> Contributions:
-        """Return the contributions to the margins of rows; see `Explainer`."""
         values, base = naive_bayes_contributions(*self._parameters, X, self._background)
         return as_multiclass(Contributions(values, base, "log-odds"), self._n_margins)

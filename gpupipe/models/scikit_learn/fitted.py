@@ -17,9 +17,15 @@ from gpupipe.models.fitted.base import FittedModel
 from gpupipe.models.fitted.prediction import Prediction
 from gpupipe.models.fitted.row_blocks import predict_in_blocks
 from gpupipe.models.fitted.row_estimator import RowEstimator
+from gpupipe.models.fitted.tree_sums import walk_name
 from gpupipe.models.scikit_learn.kinds import OURS, check_estimator
-from gpupipe.models.scikit_learn.rows.forest import FORESTS, forest_means, predict_in_order
-from gpupipe.models.scikit_learn.rows.hist_boosting import HIST_BOOSTING, boosting_scores, inverse_link
+from gpupipe.models.scikit_learn.rows.forest import FORESTS, explained_forest, forest_means, predict_in_order
+from gpupipe.models.scikit_learn.rows.hist_boosting import (
+    HIST_BOOSTING,
+    boosting_scores,
+    explained_boosting,
+    inverse_link,
+)
 from gpupipe.models.scikit_learn.rows.ordered_outputs import OrderedOutputs, ordered_outputs
 from gpupipe.models.scikit_learn.skops import read_skops, write_skops
 from gpupipe.tasks import CLASSIFICATION
@@ -101,7 +107,7 @@ class FittedSklearn(FittedModel):
 
         walk = self._tree_walk(engine)
         if walk is not None:
-            return RowEstimator("compiled trees" if engine == "numba" else "trees in NumPy", walk)
+            return RowEstimator(walk_name(engine), walk)
         if (ordered := ordered_outputs(self.estimator, engine)) is not None:
             outputs = ordered.outputs
             return RowEstimator(ordered.name, lambda X: self._of_outputs(outputs(X)))
@@ -115,7 +121,7 @@ class FittedSklearn(FittedModel):
 
     def explainer(self, background: Callable[[], HostArray]) -> Explainer:
         """Return exact Shapley values of trees, naive Bayes and linear classifiers; sampled ones of other models."""
-        from gpupipe.models.contributions.trees import TreeExplainer, explained_boosting, explained_forest
+        from gpupipe.models.contributions.trees import TreeExplainer
         from gpupipe.models.linear.contributions import (
             LinearExplainer,
             NaiveBayesExplainer,

@@ -13,6 +13,7 @@ from gpupipe.models.files.description import Description
 from gpupipe.models.fitted.base import FittedModel
 from gpupipe.models.fitted.prediction import Prediction
 from gpupipe.models.fitted.row_estimator import RowEstimator
+from gpupipe.models.fitted.tree_sums import walk_name
 from gpupipe.models.xgboost.document import read_model, rewrite_model
 from gpupipe.models.xgboost.stored_booster import StoredBooster
 from gpupipe.tasks import CLASSIFICATION, Task
@@ -36,7 +37,6 @@ class FittedXGBoost(FittedModel):
     def of(
         cls, estimator: Any, task: Task, feature_names: tuple[str, ...], n_classes: int, classes: tuple[int, ...]
     ) -> Self:
-        """Return the fitted model of an XGBClassifier, XGBRegressor or XGBRanker."""
         return cls(estimator.get_booster(), task, feature_names, n_classes, classes)
 
     @staticmethod
@@ -59,33 +59,34 @@ class FittedXGBoost(FittedModel):
 
     def row_estimator(self, engine: HostEngine) -> RowEstimator:
         """Return a walk of the trees; for dart on processors other than x86-64, XGBoost's own prediction."""
-        from gpupipe.models.xgboost.rows import name_of, tree_scores
+        from gpupipe.models.xgboost.rows import tree_scores
 
         trees = self.trees()
         if trees is None:
             return RowEstimator("XGBoost", self.predict)
         scores, prediction = tree_scores(trees, engine), self.prediction
-        return RowEstimator(name_of(engine), lambda X: prediction(scores(X)))
+        return RowEstimator(walk_name(engine), lambda X: prediction(scores(X)))
 
     def trees(self) -> XGBoostTrees | None:
         """Return the trees for a walk; None if only XGBoost itself has their digits."""
-        from gpupipe.models.xgboost.rows import read_trees, trees_of
+        from gpupipe.models.xgboost.trees import XGBoostTrees, is_exact
 
         stored = self.estimator
-        if isinstance(stored, StoredBooster) and (document := stored.take_document()) is not None:
-            return trees_of(document)
-        return read_trees(self._raw, self._description)
+        document = stored.take_document() if isinstance(stored, StoredBooster) else None
+        if document is None:
+            document = read_model(self._raw, self._description)
+        return XGBoostTrees.of(document) if is_exact(document) else None
 
     def explainer(self, background: Callable[[], HostArray]) -> Explainer:
         """Return exact Shapley values of the trees, as XGBoost defines them."""
-        from gpupipe.models.contributions.trees import TreeExplainer, explained_xgboost
+        from gpupipe.models.contributions.trees import ExplainedTrees, TreeExplainer, scale_of
         from gpupipe.models.xgboost.trees import XGBoostTrees
 
         trees = XGBoostTrees.of(read_model(self._raw, self._description))
-        return TreeExplainer(explained_xgboost(trees), self.n_margins, background)
+        explained = ExplainedTrees(trees.packed, trees.base.astype("float64"), scale_of(trees.link))
+        return TreeExplainer(explained, self.n_margins, background)
 
     def predict(self, X: Array) -> Prediction:
-        """Predict the rows of `X`; NaN is a missing value."""
         stored = self.estimator
         if isinstance(stored, StoredBooster) and stored.takes_walk(len(X)):
             stored.walk = stored.walk or self.row_estimator("numpy")

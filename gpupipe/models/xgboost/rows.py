@@ -2,36 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from gpupipe.models.files.description import Description
     from gpupipe.models.xgboost.trees import XGBoostTrees
     from gpupipe.typing import Array
     from gpupipe_kernels.engines import HostEngine
-
-
-def read_trees(data: bytes, expected: Description) -> XGBoostTrees | None:
-    """Return the trees in the content of a file; None if only XGBoost itself has its digits.
-
-    Raise ValueError if the trees are invalid, or do not match the model.
-    """
-    from gpupipe.models.xgboost.document import read_model
-
-    return trees_of(read_model(data, expected))
-
-
-def trees_of(document: Mapping[str, Any]) -> XGBoostTrees | None:
-    """Return the trees of a document that `read_model` has checked; None if only XGBoost itself has their digits."""
-    from gpupipe.models.xgboost.trees import XGBoostTrees, is_exact
-
-    return XGBoostTrees.of(document) if is_exact(document) else None
-
-
-def name_of(engine: HostEngine) -> str:
-    """Return the name of the walk, as in `RowEstimator`."""
-    return "compiled trees" if engine == "numba" else "trees in NumPy"
 
 
 def forest_scores(

@@ -50,13 +50,7 @@ class StoredBooster:
 
     @cached_property
     def booster(self) -> Any:
-        """The Booster.
-
-        Raises
-        ------
-        ArtifactError
-            If XGBoost is not installed, or rejects the file.
-        """
+        """The Booster; raise ArtifactError if XGBoost is not installed, or rejects the file."""
         try:
             import xgboost
         except ImportError as error:

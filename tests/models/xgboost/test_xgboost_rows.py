@@ -11,9 +11,10 @@ import pytest
 
 from gpupipe.models import MODELS, fit
 from gpupipe.models.files.description import Description
+from gpupipe.models.xgboost.document import read_model
 from gpupipe.models.xgboost.fitted import FittedXGBoost
-from gpupipe.models.xgboost.rows import read_trees
 from gpupipe.models.xgboost.settings import OBJECTIVES
+from gpupipe.models.xgboost.trees import XGBoostTrees
 from gpupipe_kernels.rows.links import Link, apply_link
 from gpupipe_kernels.rows.trees_numba import add_float32
 from tests.models.fitted.row_checks import check_rows, with_special
@@ -113,8 +114,7 @@ def test_the_transform_of_any_margin_equals_xgboost(link: Link) -> None:
     description = Description("binary" if k == 1 else "multiclass", (), k + 1, tuple(range(k + (k == 1))))
     if link == Link.EXP:
         description = Description("regression", (), 0, ())
-    trees = read_trees(bytes(booster.save_raw("ubj")), description)
-    assert trees is not None
+    trees = XGBoostTrees.of(read_model(bytes(booster.save_raw("ubj")), description))
     out, packed = margin.astype(np.float64), trees.packed
     table = np.empty(packed.width, np.int32)
     add_float32(rows, packed.nodes, packed.trees, packed.words, packed.values, table, int(link), out)

@@ -35,7 +35,6 @@ class FittedOnnx(FittedModel):
 
     @property
     def n_outputs(self) -> int:
-        """Number of predicted quantiles, or of columns of several targets; 0 for other tasks."""
         assert self.architecture is not None
         return self.architecture.n_outputs if self.task == "quantile" else super().n_outputs
 

@@ -60,7 +60,6 @@ class FittedNeural(FittedModel):
 
     @property
     def n_outputs(self) -> int:
-        """Number of predicted quantiles, or of columns of several targets; 0 for other tasks."""
         return self.estimator.architecture.n_outputs if self.task == "quantile" else super().n_outputs
 
     def predict(self, X: Array) -> Prediction:

@@ -10,6 +10,8 @@ from gpupipe.models.fitted.row_blocks import predict_in_blocks
 from gpupipe.models.fitted.tree_sums import tree_sums
 
 if TYPE_CHECKING:
+    from gpupipe.models.contributions.base import Scale
+    from gpupipe.models.contributions.trees import ExplainedTrees
     from gpupipe.typing import Array, HostArray
     from gpupipe_kernels.engines import HostEngine
     from gpupipe_kernels.rows.trees import PackedTrees
@@ -49,6 +51,19 @@ def forest_means(forest: Any, engine: HostEngine) -> Callable[[HostArray], HostA
         return out
 
     return means
+
+
+def explained_forest(forest: Any, is_classifier: bool) -> ExplainedTrees:
+    """Return the trees of a forest; the margins are means of leaves: probabilities, or values."""
+    import numpy as np
+
+    from gpupipe.models.contributions.trees import ExplainedTrees
+
+    packed = pack_forest(forest)
+    if is_classifier and packed.values.shape[1] == 2:
+        packed = packed._replace(values=np.ascontiguousarray(packed.values[:, 1:]))
+    scale: Scale = "probability" if is_classifier else "score"
+    return ExplainedTrees(packed, np.zeros(packed.values.shape[1]), scale, 1.0 / len(forest.estimators_))
 
 
 def pack_forest(forest: Any) -> PackedTrees:

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any
 from gpupipe.models.fitted.tree_sums import tree_sums
 
 if TYPE_CHECKING:
+    from gpupipe.models.contributions.base import Scale
+    from gpupipe.models.contributions.trees import ExplainedTrees
     from gpupipe.typing import HostArray
     from gpupipe_kernels.engines import HostEngine
     from gpupipe_kernels.rows.trees import CategoryWords, PackedTrees
@@ -27,8 +29,7 @@ def boosting_scores(boosting: Any, engine: HostEngine) -> Callable[[HostArray], 
     packed = pack_boosting(boosting)
     if packed is None:
         return None
-    start = 0.0 + np.asarray(boosting._baseline_prediction, np.float64).reshape(-1)
-    sums = tree_sums(packed, start, engine)
+    sums = tree_sums(packed, _start(boosting), engine)
     has_categories = boosting._preprocessor is not None
     is_category = np.asarray(boosting.is_categorical_) if has_categories else np.zeros(boosting.n_features_in_, bool)
 
@@ -38,6 +39,26 @@ def boosting_scores(boosting: Any, engine: HostEngine) -> Callable[[HostArray], 
         return sums(X)
 
     return scores
+
+
+def explained_boosting(boosting: Any) -> ExplainedTrees | None:
+    """Return the trees of a model; None if a walk cannot read its categories."""
+    from gpupipe.models.contributions.trees import ExplainedTrees
+
+    packed = pack_boosting(boosting)
+    if packed is None:
+        return None
+    link = type(boosting._loss.link).__name__
+    scale: Scale = "log-odds" if hasattr(boosting, "classes_") else "log of the value" if link == "LogLink" else "score"
+    return ExplainedTrees(packed, _start(boosting), scale)
+
+
+def _start(boosting: Any) -> HostArray:
+    """Return the first term of each sum."""
+    import numpy as np
+
+    start: HostArray = 0.0 + np.asarray(boosting._baseline_prediction, np.float64).reshape(-1)
+    return start
 
 
 def inverse_link(boosting: Any) -> Callable[[HostArray], HostArray]:

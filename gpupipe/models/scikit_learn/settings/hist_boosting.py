@@ -23,15 +23,13 @@ from gpupipe.models.base import (
     CountOrShare,
     Fraction,
     Invariance,
-    ModelSettings,
     NonNegative,
     Positive,
     PositiveInt,
-    choose_for_task,
-    column_index,
     constraint_list,
+    feature_groups,
 )
-from gpupipe.models.boosting_rounds import BoosterProgress
+from gpupipe.models.boosting import BoosterProgress, BoostingSettings
 from gpupipe.models.progress import ProgressReport
 from gpupipe.tasks import CLASSIFICATION, SUPERVISED, Task
 from gpupipe.typing import Matrix
@@ -56,7 +54,7 @@ _HGB = {
 
 
 @MODELS.register("hist_gradient_boosting")
-class HistGradientBoosting(ModelSettings):
+class HistGradientBoosting(BoostingSettings):
     """Histogram gradient boosting: a classifier or a regressor, by the task.
 
     Runs scikit-learn's ``HistGradientBoostingClassifier`` or ``HistGradientBoostingRegressor`` on the CPU only: cuML
@@ -71,8 +69,9 @@ class HistGradientBoosting(ModelSettings):
     """
 
     tasks = SUPERVISED
-    view = "codes"
-    accepts_missing = True
+    name = "hist_gradient_boosting"
+    losses = LOSSES
+    loss_field = "loss"
     tuned: ClassVar[Mapping[Task, Mapping[str, Any]]] = {task: _HGB for task in SUPERVISED}
     smallest_targets: ClassVar[Mapping[str, tuple[str, float]]] = {"poisson": (">=", 0.0), "gamma": (">", 0.0)}
 
@@ -126,7 +125,7 @@ class HistGradientBoosting(ModelSettings):
 
     def estimator_params(self, task: Task) -> dict[str, Any]:
         params = super().estimator_params(task)
-        params["loss"] = choose_for_task("hist_gradient_boosting", "loss", self.loss, LOSSES, task)
+        params["loss"] = self.loss_for(task)
         if task in CLASSIFICATION:
             params.pop("quantile")
         elif task == "regression" and params["loss"] == "quantile" and self.quantile is None:
@@ -140,10 +139,6 @@ class HistGradientBoosting(ModelSettings):
     def target_invariance(self, task: Task) -> Invariance:
         return "affine" if self.loss not in ("gamma", "poisson") and self.scoring == "loss" else "none"
 
-    def for_quantile(self, level: float) -> Self:
-        loss = choose_for_task("hist_gradient_boosting", "loss", self.loss, LOSSES, "quantile")
-        return self.model_copy(update={"loss": loss, "quantile": level})
-
     def data_params(self, X: Matrix, context: FitContext) -> dict[str, Any]:
         names = context.feature_names
         params: dict[str, Any] = {
@@ -152,10 +147,8 @@ class HistGradientBoosting(ModelSettings):
             "monotonic_cst": constraint_list(self.monotonic_cst, names, "hist_gradient_boosting.monotonic_cst"),
         }
         if isinstance(self.interaction_cst, list):
-            where = "hist_gradient_boosting.interaction_cst"
-            params["interaction_cst"] = [
-                {column_index(name, names, where) for name in group} for group in self.interaction_cst
-            ]
+            groups = feature_groups(self.interaction_cst, names, "hist_gradient_boosting.interaction_cst")
+            params["interaction_cst"] = list(map(set, groups or ()))
         return params
 
     def stops_early(self, n_rows: int) -> bool:
