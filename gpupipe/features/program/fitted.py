@@ -41,46 +41,23 @@ class Feature:
 
 @dataclass(frozen=True)
 class FittedFeatures:
-    """The result of a fit, portable between devices.
+    """The result of a fit, portable between devices."""
 
-    Attributes
-    ----------
-    schema : Schema
-        The columns that the program reads, with their levels.
-    program : Program
-        For rows that were not fitted: lookup tables contain the full statistics.
-    training_program : Program, optional
-        For the training rows, each of which reads the statistics of the other folds; None if no op is cross-fitted,
-        and in a loaded model.
-    folds : array of int8, shape (training rows,), optional
-        The fold of each training row.
-    features : tuple of Feature
-        The columns of the matrix, in order.
-    notes : tuple of str
-        Automatic treatments, such as imputed nulls.
-    warnings : tuple of str
-        Columns that were dropped automatically, each with advice.
-    states : tuple of dict
-        State that each op learned from each column, for users to read.
-    derivation : Derivation, optional
-        Computation of the derived columns; None if there are none.
-    training : TrainingSummary, optional
-        Nulls and ranges of the input columns over the training rows; None in models of earlier versions.
-    views : mapping of {"codes", "dense", "embedding"} to tuple of int
-        Of the combined view: the matrix columns of each view, in the order of that view. Empty for other views, and in
-        a loaded model.
-    """
-
-    schema: Schema
-    program: Program
-    features: tuple[Feature, ...]
+    schema: Schema  # the columns that the program reads, with their levels
+    program: Program  # for rows that were not fitted: lookup tables contain the full statistics
+    features: tuple[Feature, ...]  # the columns of the matrix, in order
+    # For the training rows, each of which reads the statistics of the other folds; None if no op is cross-fitted, and
+    # in a loaded model.
     training_program: Program | None = None
-    folds: Array | None = None
-    notes: tuple[str, ...] = ()
-    states: tuple[Mapping[str, Any], ...] = ()
-    derivation: Derivation | None = None
+    folds: Array | None = None  # int8, shape (training rows,): the fold of each training row
+    notes: tuple[str, ...] = ()  # automatic treatments, such as imputed nulls
+    states: tuple[Mapping[str, Any], ...] = ()  # state that each op learned from each column, for users to read
+    derivation: Derivation | None = None  # computation of the derived columns; None if there are none
+    # Nulls and ranges of the input columns over the training rows; None in models of earlier versions.
     training: TrainingSummary | None = None
-    warnings: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = ()  # columns that were dropped automatically, each with advice
+    # Of the combined view: the matrix columns of each view, in the order of that view. Empty for other views, and in a
+    # loaded model.
     views: Mapping[View, tuple[int, ...]] = field(default_factory=dict)
 
     def __repr__(self) -> str:
@@ -166,16 +143,9 @@ class FittedFeatures:
     def transform(self, table: Table, backend: Backend, engine: str | None = None) -> Array:
         """Return the matrix of `table`, float32, shape (n_rows, len(features)), column-major.
 
-        `engine` ("numpy" or "numba") is as in `Backend.run_program`; for a partition, the engine of the driver.
-
-        Raises
-        ------
-        SchemaError
-            If a column is missing or has another kind.
-        LimitError
-            If the matrix does not fit into memory.
-        DataError
-            If a user's kernel raises for a value.
+        `engine` ("numpy" or "numba") is as in `Backend.run_program`; for a partition, the engine of the driver. Raise
+        SchemaError if a column is missing or has another kind; LimitError if the matrix does not fit into memory;
+        DataError if a user's kernel raises for a value.
         """
         return self._run(self.program, table, None, backend, engine)
 

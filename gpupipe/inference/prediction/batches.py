@@ -12,7 +12,7 @@ from gpupipe.inference.prediction.prediction_arrays import no_predictions
 from gpupipe.inference.prediction.prediction_report import PredictionReport, merge_reports, report_rows
 from gpupipe.inference.prediction.rows import BATCH_ROWS, EXPLAINED_ROWS, INTERACTION_ROWS, RowsToPredict
 from gpupipe.models import Prediction, predict_loaded
-from gpupipe.models.fitted.device import matrix_on_host
+from gpupipe.models.device.fitted import matrix_on_host
 from gpupipe.models.fitted.prediction import join_predictions
 from gpupipe.table.blocks import Table
 

@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from gpupipe.inference.explanation.explanation import Explanation
     from gpupipe.inference.model import Model
     from gpupipe.models.fitted.base import FittedModel
-    from gpupipe.models.fitted.rows.estimator import RowEstimator
+    from gpupipe.models.fitted.row_estimator import RowEstimator
     from gpupipe_kernels.engines import HostEngine
 
 
