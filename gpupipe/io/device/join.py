@@ -65,7 +65,7 @@ def key_columns(
 class RawColumns(UserDict[str, Any]):
     """Mapping of columns of a frame; text columns are decoded by the rules of their reader on first access.
 
-    `columns` are Series, DeviceNumbers, TextCodes or DeviceDictionary; `names` are those to include, and missing ones
+    `columns` are Series, DeviceNumbers or DeviceDictionary; `names` are those to include, and missing ones
     are ignored.
     """
 

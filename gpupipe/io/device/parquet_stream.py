@@ -15,8 +15,7 @@ from gpupipe.io.chunks.parquet_stream import ParquetStream
 from gpupipe.io.column_filter import ColumnFilter
 from gpupipe.io.device.filter import filter_columns
 from gpupipe.io.device.obstacles import guard_device_read
-from gpupipe.io.device.source_reader import device_column
-from gpupipe.io.device.text_values import text_rules
+from gpupipe.io.device.source_reader import device_column, text_rules
 from gpupipe.io.file_streams import open_file
 from gpupipe.io.files import SourceFile, mask
 from gpupipe.io.notes import Notes

@@ -3,10 +3,8 @@
 Sources that a device would read differently raise `UnsupportedOnDevice` and fall back to the host: see
 `gpupipe.io.device.obstacles`.
 
-Two properties depend on cuDF and can be verified on a GPU only: its Parquet and ORC readers return the same values as
-Arrow's readers (dates as timestamps in seconds, timestamps with a zone in UTC), and its CSV reader splits rows and
-fields according to RFC 4180. Types, missing values and number parsing do not depend on cuDF: see
-`gpupipe.io.device.csv.reader`.
+One property depends on cuDF and can be verified on a GPU only: its Parquet and ORC readers return the same values as
+Arrow's readers (dates as timestamps in seconds, timestamps with a zone in UTC).
 
 A device does not report corrupt Parquet pages by their checksum, as the host does, nor times after the year 294246,
 which are null on both.
@@ -26,21 +24,21 @@ from pyarrow import orc
 from gpupipe.backends.base import DeviceBackend
 from gpupipe.errors import DataError
 from gpupipe.io.column_filter import ColumnFilter
-from gpupipe.io.device.csv.reader import csv_columns
 from gpupipe.io.device.datasets import generate_columns
 from gpupipe.io.device.filter import filter_columns, known_columns
 from gpupipe.io.device.join import join_columns
 from gpupipe.io.device.obstacles import guard_device_read, joined_tables
-from gpupipe.io.device.text_values import text_rules
 from gpupipe.io.file_changes import require_unchanged
 from gpupipe.io.file_streams import open_file
 from gpupipe.io.files import SourceFile, mask
 from gpupipe.io.input_files import InputFiles, data_files
+from gpupipe.io.missing_values import clean_texts
 from gpupipe.io.notes import Notes
 from gpupipe.io.plain_tables import usable_names
 from gpupipe.io.settings import JoinedTable, TableSource
 from gpupipe.table.device.encode import TextRules
 from gpupipe.table.device.frame_columns import DeviceNumbers
+from gpupipe.table.schema import NULL_VALUES
 
 Columns = dict[str, Any]
 
@@ -51,7 +49,7 @@ class LoadedFrame:
 
     Attributes
     ----------
-    columns : dict of str to (Series, DeviceNumbers, TextCodes or DeviceDictionary)
+    columns : dict of str to (Series, DeviceNumbers or DeviceDictionary)
         Input of `gpupipe.table.device.encode.encode_frame`. Files are in sorted order, rows in the order of the file.
     rules : TextRules
         Rules for its strings.
@@ -78,8 +76,6 @@ def read_frame(
 
     Raises
     ------
-    UnsupportedOnDevice
-        If a table must be read on the host.
     DataError, SchemaError
         As `gpupipe.io.join.read_joined`.
     """
@@ -96,10 +92,7 @@ def _read_table(source: TableSource, backend: DeviceBackend, files: Sequence[Sou
         columns = _finish(generate_columns(source, wanted, backend), TextRules(), wanted, source, backend)
         return LoadedFrame(columns, TextRules(), list(files), notes)
     files = data_files(files)
-    if files[0].format == "csv":
-        columns, rules = csv_columns(files, wanted, source, backend, notes)
-    else:
-        columns, rules = _read_all(files, wanted, source, backend, notes), text_rules(notes, source.strips_typed_files)
+    columns, rules = _read_all(files, wanted, source, backend, notes), text_rules(notes, source.strips_typed_files)
     return LoadedFrame(_finish(columns, rules, wanted, source, backend), rules, files, notes)
 
 
@@ -148,8 +141,7 @@ def _read_all(
     typed = [name for name, kind in kinds.items() if not pa.types.is_null(kind)]
     are_alike = filled[0].format == "parquet" and all(layout.equals(layouts[0]) for layout in layouts[1:])
     frame = _together(filled, typed, backend, notes) if are_alike else _one_by_one(filled, typed, backend)
-    columns = {name: device_column(name, kind, frame, backend) for name, kind in kinds.items()}
-    return columns
+    return {name: device_column(name, kind, frame, backend) for name, kind in kinds.items()}
 
 
 def _footer(file: SourceFile, stream: Any) -> tuple[pa.Schema, Any, int]:
@@ -186,6 +178,17 @@ def _one_by_one(files: list[SourceFile], names: list[str], backend: DeviceBacken
         with guard_device_read(file):
             frames.append(backend.read_columns(file.format, [file.path], names))
     return frames[0] if len(frames) == 1 else backend.frame.concat(frames, ignore_index=True)
+
+
+def text_rules(notes: Notes, strip: bool) -> TextRules:
+    """Return the rules for texts, which clean them as on the host; adds notes about missing values."""
+
+    def read(name: str, texts: pa.StringArray) -> pa.StringArray:
+        cleaned, gone = clean_texts(pa.chunked_array([texts.dictionary_encode()]), strip=strip)
+        notes.add_missing(name, gone)
+        return cleaned.cast(pa.string()).combine_chunks()
+
+    return TextRules(read, NULL_VALUES)
 
 
 def device_column(name: str, kind: pa.DataType, frame: Any, backend: DeviceBackend) -> Any:
