@@ -26,5 +26,5 @@ Folders: ``formats`` (one reader per file format), ``chunks`` (reading in chunks
 ``device`` (reading with a backend's own readers, into device memory).
 
 To add a format, write a module with a ``read`` function like ``formats/orc.py``, register it in
-``formats/registry.py`` and add a test.
+``io/file_formats.py`` and add a test.
 """

@@ -30,9 +30,9 @@ from gpupipe.io.cache_folder import (
     size_of,
 )
 from gpupipe.io.file_changes import are_unchanged
+from gpupipe.io.file_formats import FORMATS, has_reader
 from gpupipe.io.files import SourceFile
 from gpupipe.io.formats.readers import load_reader
-from gpupipe.io.formats.registry import FORMATS, has_reader
 from gpupipe.io.input_files import InputFiles, data_files
 from gpupipe.io.origin_settings import ORIGIN_OF
 from gpupipe.io.settings import JoinedTable, Source

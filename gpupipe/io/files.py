@@ -15,7 +15,7 @@ from typing import Any
 from urllib.parse import unquote
 
 from gpupipe.errors import DataError, GpupipeError, RowSizeError, did_you_mean
-from gpupipe.io.formats.registry import format_of, require_format
+from gpupipe.io.file_formats import format_of, require_format
 from gpupipe.io.network_errors import network_error
 from gpupipe.io.settings import TableSource
 from gpupipe.io.table_copy import TableCopy

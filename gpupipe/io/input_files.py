@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Self
 
+from gpupipe.io.file_formats import has_reader
 from gpupipe.io.files import SourceFile, find_files
-from gpupipe.io.formats.registry import has_reader
 from gpupipe.io.hook import hook_file
 from gpupipe.io.in_memory import FORMAT as MEMORY
 from gpupipe.io.settings import JoinedTable, TableSource

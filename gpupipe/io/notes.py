@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from gpupipe.io.formats.csv.stray_values import TextProfile
+from gpupipe.io.stray_values import TextProfile
 from gpupipe.names import count_noun
 from gpupipe.user_warnings import WarningNote
 

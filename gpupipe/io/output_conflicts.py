@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Literal
 
 from gpupipe.errors import ConfigError
-from gpupipe.io.formats.registry import format_of
+from gpupipe.io.file_formats import format_of
 from gpupipe.io.table_folder import TableFolder, find_matches, is_match, split_pattern
 
 LOCAL_URLS = ("file://", "local://")

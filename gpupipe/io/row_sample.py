@@ -13,10 +13,10 @@ import pyarrow.parquet as pq
 from pyarrow import feather, orc
 
 from gpupipe.errors import DataError
+from gpupipe.io.file_formats import PACKED, compression_of
 from gpupipe.io.file_streams import open_file
 from gpupipe.io.files import HIVE_NULL, SourceFile, mask
 from gpupipe.io.formats.arrow import batches, is_feather_1, reader_of
-from gpupipe.io.formats.registry import PACKED, compression_of
 from gpupipe.io.input_files import data_files, input_files
 from gpupipe.io.isolation import try_files
 from gpupipe.io.plain_tables import require_distinct_names

@@ -14,9 +14,9 @@ from gpupipe.io.chunks.chunk_reader import read_chunk, select_source_columns
 from gpupipe.io.chunks.scan import NoRowsError, scan_source
 from gpupipe.io.column_filter import ColumnFilter
 from gpupipe.io.column_settings import ColumnSettings
+from gpupipe.io.file_formats import has_reader
 from gpupipe.io.files import SourceFile, mask
 from gpupipe.io.formats.csv.reader import header_names
-from gpupipe.io.formats.registry import has_reader
 from gpupipe.io.hook import hook_file, run_hook
 from gpupipe.io.in_memory import FORMAT as MEMORY
 from gpupipe.io.input_files import input_files

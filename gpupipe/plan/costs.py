@@ -158,7 +158,7 @@ def device_training_bytes(dtype: str, n_rows: int, n_columns: int) -> int:
 def read_bytes(file_format: str, n_file: int, n_arrow: int, n_texts: int, n_encoded: int) -> int:
     """Return the peak bytes of reading and encoding on the host.
 
-    `file_format` is a key of `gpupipe.io.formats.registry.FORMATS`; "" for a generator. `n_file`, `n_arrow`, `n_texts`
+    `file_format` is a key of `gpupipe.io.file_formats.FORMATS`; "" for a generator. `n_file`, `n_arrow`, `n_texts`
     and `n_encoded` are bytes of the files, of the Arrow table, of its text columns, and of the encoded table.
     """
     if file_format in READ_FACTOR:

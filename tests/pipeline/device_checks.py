@@ -25,7 +25,7 @@ from gpupipe.inference.drift.cell_counter import CellCounter
 from gpupipe.inference.drift.detection import input_columns, load_reference
 from gpupipe.inference.model import load_model
 from gpupipe.io.device.obstacles import READ_ON_HOST
-from gpupipe.io.formats.registry import load_generator
+from gpupipe.io.file_formats import load_generator
 from gpupipe.pipeline import run as module
 from gpupipe.pipeline.result import Run
 from gpupipe.pipeline.run import run_pipeline

@@ -12,9 +12,9 @@ which are null on both.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import pyarrow as pa
@@ -23,6 +23,7 @@ from pyarrow import orc
 
 from gpupipe.backends.base import DeviceBackend
 from gpupipe.errors import DataError
+from gpupipe.io.chunks.parquet_stream import ParquetStream
 from gpupipe.io.column_filter import ColumnFilter
 from gpupipe.io.device.datasets import generate_columns
 from gpupipe.io.device.filter import filter_columns, known_columns
@@ -197,3 +198,60 @@ def device_column(name: str, kind: pa.DataType, frame: Any, backend: DeviceBacke
     if pa.types.is_null(kind):
         return DeviceNumbers(xp.zeros(len(frame), "float64"), xp.zeros(len(frame), "bool"), pa.float64())
     return frame[name]
+
+
+Columns = dict[str, Any]
+
+
+@dataclass
+class FrameStream:
+    """A Parquet source that a device reads in chunks.
+
+    Attributes
+    ----------
+    notes : Notes
+        Dropped columns, complete after all chunks have been read; encoding adds further notes.
+    """
+
+    stream: ParquetStream
+    backend: DeviceBackend
+    notes: Notes = field(default_factory=Notes)
+
+    @property
+    def rules(self) -> TextRules:
+        """Rules for the strings."""
+        return text_rules(self.notes, self.stream.source.strips_typed_files)
+
+    def columns(self) -> Iterator[Columns]:
+        """Yield the columns of each non-empty chunk, in the form of `read_frame`.
+
+        Raise DataError if a file cannot be read, or there are no rows; SchemaError if a column is missing.
+        """
+        source, wanted, n_rows = self.stream.source, ColumnFilter(self.stream.source), 0
+        for file in self.stream.files:
+            chunks = [chunk.groups for chunk in self.stream.chunks if chunk.file is file]
+            for columns in self._of_file(file, chunks, wanted):
+                if source.where:
+                    columns = filter_columns(columns, source.where, self.rules, self.backend)
+                wanted.check(list(columns), mask(source.label))
+                found = len(next(iter(columns.values())))
+                n_rows += found
+                if found:
+                    yield {name: column for name, column in columns.items() if wanted.is_wanted(name)}
+        if not n_rows:
+            raise DataError("no row passes the filter", where=f"where: {source.where}", fix="loosen the filter")
+
+    def _of_file(
+        self, file: SourceFile, chunks: Sequence[tuple[int, ...] | None], wanted: ColumnFilter
+    ) -> Iterator[Columns]:
+        with open_file(file) as handle:
+            schema = pq.read_schema(handle)
+        names = usable_names(schema, file, wanted, self.notes)
+        typed = [name for name in names if not pa.types.is_null(schema.field(name).type)]
+        if not chunks:
+            self.notes.add(f"no rows in {mask(file.path)}")
+        for groups in chunks:
+            with guard_device_read(file):
+                frame = self.backend.read_columns("parquet", [file.path], typed, groups)
+            if len(frame):
+                yield {name: device_column(name, schema.field(name).type, frame, self.backend) for name in names}

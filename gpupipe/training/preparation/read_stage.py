@@ -21,8 +21,7 @@ from gpupipe.io.cache import TableCache
 from gpupipe.io.chunks.parquet_stream import open_parquet_stream
 from gpupipe.io.device.join import RawColumns, key_columns, may_be_text
 from gpupipe.io.device.obstacles import READ_ON_HOST, UnsupportedOnDevice, is_read_on_host, require_plain
-from gpupipe.io.device.parquet_stream import FrameStream
-from gpupipe.io.device.source_reader import read_frame
+from gpupipe.io.device.source_reader import FrameStream, read_frame
 from gpupipe.io.input_files import InputFiles
 from gpupipe.io.isolation import end_trials
 from gpupipe.io.join import declarations, read_joined
@@ -31,8 +30,7 @@ from gpupipe.io.source_reader import LoadedTable, read_arrow
 from gpupipe.names import count_noun
 from gpupipe.table.arrange import move_table
 from gpupipe.table.blocks import EncodedTable, Table
-from gpupipe.table.device.encode import encode_frame
-from gpupipe.table.device.encode_chunks import FrameChunks
+from gpupipe.table.device.encode import FrameChunks, encode_frame
 from gpupipe.table.encode import encode
 from gpupipe.table.encode_chunks import encode_chunks
 from gpupipe.table.schema import DeclaredColumn

@@ -19,6 +19,7 @@ from gpupipe.errors import DataError, FieldCountError, RowSizeError
 from gpupipe.io.arrow_types import is_bytes
 from gpupipe.io.column_filter import ColumnFilter
 from gpupipe.io.csv_settings import WHITESPACE, CsvSettings
+from gpupipe.io.file_formats import compression_of
 from gpupipe.io.file_streams import ByteRange, open_file
 from gpupipe.io.files import SourceFile, mask
 from gpupipe.io.formats.csv.dialect import read_dialect
@@ -28,7 +29,6 @@ from gpupipe.io.formats.csv.open_quotes import StreamWithLastLine
 from gpupipe.io.formats.csv.rewritten_rows import RewrittenRows
 from gpupipe.io.formats.csv.whitespace import collapse_blanks
 from gpupipe.io.formats.large_integers import with_large_integers
-from gpupipe.io.formats.registry import compression_of
 from gpupipe.io.missing_values import TEXT
 from gpupipe.io.notes import Notes
 from gpupipe.io.plain_tables import pick_names
