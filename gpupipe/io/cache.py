@@ -53,21 +53,12 @@ DAMAGE = (OSError, ValueError, KeyError, TypeError, IndexError, RecursionError) 
 class TableCache:
     """One entry of the table cache.
 
-    Parameters
-    ----------
-    folder : path
-        Cache folder; created when the first entry is written.
-    key : str
-        Hash of everything that the table depends on, 64 hexadecimal digits: see `cache_key`.
-    limit_bytes : int
-        Maximum total size of the entries in the folder.
-    files : sequence of SourceFile
-        Input files of the table; if one of them has changed, the table is not stored.
+    - `folder`: cache folder; created when the first entry is written
+    - `key`: hash of everything that the table depends on, 64 hexadecimal digits: see `cache_key`
+    - `limit_bytes`: maximum total size of the entries in the folder
+    - `files`: input files of the table; if one of them has changed, the table is not stored
 
-    Attributes
-    ----------
-    path : Path
-        The folder of this entry.
+    `path`: the folder of this entry.
     """
 
     def __init__(

@@ -31,16 +31,10 @@ ROW_BYTES = 400  # bytes to read per sampled row of a text file
 class SourceSample:
     """A sample of a source's rows, as a separate source.
 
-    Attributes
-    ----------
-    n_rows : int
-        Number of rows of the whole source, before any filter.
-    n_sample_rows : int
-        Number of rows of the sample, before any filter.
-    n_bytes : int
-        Size of all files in bytes; 0 for a generated or in-memory table.
-    is_exact : bool
-        True if `n_rows` is from footers or settings; otherwise it is estimated from file sizes.
+    - `n_rows`: number of rows of the whole source, before any filter
+    - `n_sample_rows`: number of rows of the sample, before any filter
+    - `n_bytes`: size of all files in bytes; 0 for a generated or in-memory table
+    - `is_exact`: True if `n_rows` is from footers or settings; otherwise it is estimated from file sizes
     """
 
     source: Any

@@ -33,11 +33,7 @@ def read_chunk(
 ) -> tuple[pa.Table, ChunkFacts]:
     """Return the plain rows of a chunk and the facts about it; if reading failed, no rows and facts with the reason.
 
-    Parameters
-    ----------
-    chunk, source, wanted
-    columns : ChunkColumns, optional
-        Types of the columns of a text file; default: inferred from the values of the chunk.
+    `columns`: types of the columns of a text file; default: inferred from the values of the chunk.
 
     Raises
     ------
@@ -78,18 +74,8 @@ def finish_chunk(
 ) -> pa.Table:
     """Return the plain rows of a chunk that pass the filter, with the selected columns.
 
-    Parameters
-    ----------
-    table, chunk, source, wanted
-    partitions : HivePartitions
-        Partition columns of all files.
-    schema : pyarrow.Schema
-        Common schema of all files.
-
-    Raises
-    ------
-    SchemaError
-        If a selected column is missing.
+    `partitions`: partition columns of all files. `schema`: common schema of all files. Raise SchemaError if a selected
+    column is missing.
     """
     table = select_source_columns(table, chunk, wanted, partitions, schema)
     if source.where:

@@ -33,16 +33,10 @@ CUTTABLE_ENCODINGS = ("utf-8", "utf-8-sig", "ascii", "iso8859-1", "iso8859-15", 
 class SplittableFile:
     """A file and its possible split points.
 
-    Attributes
-    ----------
-    n_bytes : int
-        Approximate size of the file in memory.
-    groups : sequence of int, optional
-        Size of each row group or stripe in bytes.
-    span : (int, int), optional
-        Byte range of the rows of a text file; range of row numbers of a generator.
-    quote, delimiter : int
-        Byte values for a text file; ``quote`` is None without quoting.
+    - `n_bytes`: approximate size of the file in memory
+    - `groups`: size of each row group or stripe in bytes
+    - `span`: byte range of the rows of a text file; range of row numbers of a generator
+    - `quote`, `delimiter`: byte values for a text file; ``quote`` is None without quoting
     """
 
     file: SourceFile

@@ -56,10 +56,7 @@ def filter_columns(columns: dict[str, Any], where: str, rules: TextRules, backen
 
     Text is decoded before filtering; the result has DeviceDictionary columns for it.
 
-    Raises
-    ------
-    SchemaError
-        As `gpupipe.io.filter.filter_rows`.
+    Raise SchemaError as `gpupipe.io.filter.filter_rows`.
     """
     tree, names = parse_where(where)
     if not set(names.values()) <= set(columns):

@@ -31,10 +31,7 @@ def join_columns(
 ) -> tuple[dict[str, DeviceColumn], str]:
     """Return the columns of the main table with the joined columns of table `name`, and a note about matches.
 
-    Raises
-    ------
-    SchemaError
-        As `gpupipe.io.join.read_joined`.
+    Raise SchemaError as `gpupipe.io.join.read_joined`.
     """
     label, on = f"table {name!r}", joined.on
     for key in on.left:

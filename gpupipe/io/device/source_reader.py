@@ -48,14 +48,10 @@ Columns = dict[str, Any]
 class LoadedFrame:
     """A table in a backend's memory, with the files it was read from.
 
-    Attributes
-    ----------
-    columns : dict of str to (Series, DeviceNumbers or DeviceDictionary)
-        Input of `gpupipe.table.device.encode.encode_frame`. Files are in sorted order, rows in the order of the file.
-    rules : TextRules
-        Rules for its strings.
-    notes : Notes
-        Dropped columns; encoding adds further notes.
+    - `columns`: input of `gpupipe.table.device.encode.encode_frame`. Files are in sorted order, rows in the order of
+      the file.
+    - `rules`: rules for its strings
+    - `notes`: dropped columns; encoding adds further notes
     """
 
     columns: Columns
@@ -75,10 +71,7 @@ def read_frame(
     `gpupipe.io.device.obstacles.require_plain` must have accepted them. `files` are the files of all tables, if already
     listed.
 
-    Raises
-    ------
-    DataError, SchemaError
-        As `gpupipe.io.join.read_joined`.
+    Raise DataError or SchemaError as `gpupipe.io.join.read_joined`.
     """
     files = InputFiles.find(source, tables) if files is None else files
     loaded = _read_table(source, backend, files.source)
@@ -200,17 +193,11 @@ def device_column(name: str, kind: pa.DataType, frame: Any, backend: DeviceBacke
     return frame[name]
 
 
-Columns = dict[str, Any]
-
-
 @dataclass
 class FrameStream:
     """A Parquet source that a device reads in chunks.
 
-    Attributes
-    ----------
-    notes : Notes
-        Dropped columns, complete after all chunks have been read; encoding adds further notes.
+    `notes`: dropped columns, complete after all chunks have been read; encoding adds further notes.
     """
 
     stream: ParquetStream

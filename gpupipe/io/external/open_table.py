@@ -23,16 +23,10 @@ _NOISE = re.compile(r"\x1b\[[0-9;]*m|^[A-Z_]+: |\[libpq\] |Query was:.*|\s*[.] S
 class OpenTable:
     """Rows of an external table to be copied.
 
-    Attributes
-    ----------
-    label : str
-        The table, without secrets.
-    pin : str
-        The state of the table; ``""`` if only its content shows it.
-    settings : mapping of str to int
-        See `gpupipe.io.table_copy.TableCopy`.
-    condition : Condition, optional
-        Condition of the rows to copy, if `batches` may have others.
+    - `label`: the table, without secrets
+    - `pin`: the state of the table; ``""`` if only its content shows it
+    - `settings`: see `gpupipe.io.table_copy.TableCopy`
+    - `condition`: condition of the rows to copy, if `batches` may have others
     """
 
     label: str

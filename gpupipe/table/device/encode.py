@@ -62,13 +62,9 @@ def encode_frame(
 ) -> Table:
     """Encode a frame in place, column by column, releasing each source column once it is encoded.
 
-    Parameters
-    ----------
-    frame : DataFrame of `backend.frame`, or dict of str to Series, DeviceNumbers or DeviceDictionary
-        Columns of numbers, booleans, times (any unit) or strings; a DeviceDictionary has already been interpreted.
-        Encoded columns are removed from it, which frees their memory unless the caller keeps a reference.
-    declared : mapping of str to DeclaredColumn, optional
-        Columns declared in the configuration; the others are inferred.
+    `frame`: columns of numbers, booleans, times (any unit) or strings; a DeviceDictionary has already been interpreted.
+    Encoded columns are removed from it, which frees their memory unless the caller keeps a reference. `declared`:
+    columns declared in the configuration; the others are inferred.
 
     Returns
     -------
@@ -76,10 +72,7 @@ def encode_frame(
         The table that `encode` returns for the same rows read by Arrow, in the backend's memory, with two differences:
         ``texts`` are `DeviceText`, and levels listed in a file that occur in no row may be missing.
 
-    Raises
-    ------
-    SchemaError
-        As `encode`.
+    Raise SchemaError as `encode`.
 
     Notes
     -----

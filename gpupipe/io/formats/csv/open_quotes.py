@@ -14,10 +14,7 @@ from gpupipe.io.file_streams import AdaptedStream
 class StreamWithLastLine(AdaptedStream):
     """A stream of UTF-8 text with one line appended.
 
-    Attributes
-    ----------
-    line : str
-        The appended line; its number of fields differs from that of the rows.
+    `line`: the appended line; its number of fields differs from that of the rows.
     """
 
     def __init__(self, stream: Any, delimiter: str, n_columns: int) -> None:

@@ -56,25 +56,15 @@ def read(
 
     Text is not cleaned: see `gpupipe.io.formats.csv.text_columns.clean_text_columns`.
 
-    Parameters
-    ----------
-    source : TableSource
-        Provides ``csv`` settings and ``schema``: columns of `declared_texts` are read as text. So are keys, which
-        `gpupipe.io.formats.csv.text_columns` then converts.
-    span : (int, int), optional
-        Byte range to parse, which must contain whole rows; default: all rows after the header.
-    kinds : mapping of str to DataType, optional
-        Read only these columns, with these types.
-    as_text : sequence of str
-        Further columns to read as text.
-    lines_are_rows : bool
-        True if no line, and not the file, is known to end inside quotes.
+    - `source`: provides ``csv`` settings and ``schema``: columns of `declared_texts` are read as text. So are keys,
+      which `gpupipe.io.formats.csv.text_columns` then converts.
+    - `span`: byte range to parse, which must contain whole rows; default: all rows after the header
+    - `kinds`: read only these columns, with these types
+    - `as_text`: further columns to read as text
+    - `lines_are_rows`: True if no line, and not the file, is known to end inside quotes
 
-    Raises
-    ------
-    DataError
-        If the file is corrupt, has the wrong encoding or rows with a wrong number of fields, or a value does not have
-        the type in `kinds`.
+    Raise DataError if the file is corrupt, has the wrong encoding or rows with a wrong number of fields, or a value
+    does not have the type in `kinds`.
     """
     header, settings = header_of(file, source, notes, wanted.is_mentioned), source.csv
     if header is None:
@@ -162,10 +152,7 @@ def read_texts(file: SourceFile, names: Sequence[str], source: TableSource) -> p
 
     If the file has none of the columns, the first column is returned, for the row count.
 
-    Raises
-    ------
-    DataError
-        As `read`.
+    Raise DataError as `read`.
     """
     header = header_of(file, source, Notes(), frozenset(names).__contains__)
     if header is None:
@@ -234,14 +221,9 @@ def _with_growing_blocks(parse: Callable[[int], Parsed]) -> Parsed:
 class MalformedRow:
     """A row of a CSV file whose number of fields differs from the header's.
 
-    Attributes
-    ----------
-    row : int
-        Index among the data rows of the file, from 0; blank lines are not counted.
-    text : str
-        Unmodified text of the row.
-    n_fields, n_columns : int
-        Number of fields found and expected.
+    - `row`: index among the data rows of the file, from 0; blank lines are not counted
+    - `text`: unmodified text of the row
+    - `n_fields`, `n_columns`: number of fields found and expected
     """
 
     row: int
@@ -298,14 +280,9 @@ def _parse(
 class _BadRows:
     """Handler of rows whose number of fields differs from the header's.
 
-    Attributes
-    ----------
-    widths : list of int
-        Number of fields of each malformed row that is not blank.
-    last_line : str, optional
-        Line appended to the file: see `gpupipe.io.formats.csv.open_quotes`.
-    has_ended : bool
-        True once that line was found.
+    - `widths`: number of fields of each malformed row that is not blank
+    - `last_line`: line appended to the file: see `gpupipe.io.formats.csv.open_quotes`
+    - `has_ended`: True once that line was found
     """
 
     def __init__(self, may_skip: bool) -> None:
