@@ -22,8 +22,14 @@ import pyarrow.parquet as pq
 from pyarrow import fs
 
 from gpupipe.errors import DataError
-from gpupipe.io.external.column_choice import describe_choice, needed_columns
-from gpupipe.io.external.open_table import OpenTable, convert_errors, guard_batches, load_library
+from gpupipe.io.external.open_table import (
+    OpenTable,
+    convert_errors,
+    describe_choice,
+    guard_batches,
+    load_library,
+    needed_columns,
+)
 from gpupipe.io.external.row_predicate import implied_condition, to_sql
 from gpupipe.io.files import mask
 from gpupipe.io.settings import TableSource

@@ -20,12 +20,11 @@ from gpupipe.io.arrow_types import is_bytes
 from gpupipe.io.column_filter import ColumnFilter
 from gpupipe.io.csv_settings import WHITESPACE, CsvSettings
 from gpupipe.io.file_formats import compression_of
-from gpupipe.io.file_streams import ByteRange, open_file
+from gpupipe.io.file_streams import AdaptedStream, ByteRange, open_file
 from gpupipe.io.files import SourceFile, mask
 from gpupipe.io.formats.csv.dialect import read_dialect
 from gpupipe.io.formats.csv.encoding import collect_undecodable_rows, encoding_error, is_undecodable
 from gpupipe.io.formats.csv.header import CsvHeader, name_columns, read_header, unclosed_quote_error
-from gpupipe.io.formats.csv.open_quotes import StreamWithLastLine
 from gpupipe.io.formats.csv.rewritten_rows import RewrittenRows
 from gpupipe.io.formats.csv.whitespace import collapse_blanks
 from gpupipe.io.formats.large_integers import with_large_integers
@@ -281,7 +280,7 @@ class _BadRows:
     """Handler of rows whose number of fields differs from the header's.
 
     - `widths`: number of fields of each malformed row that is not blank
-    - `last_line`: line appended to the file: see `gpupipe.io.formats.csv.open_quotes`
+    - `last_line`: line appended to the file: see `StreamWithLastLine`
     - `has_ended`: True once that line was found
     """
 
@@ -366,3 +365,24 @@ def _ragged(file: SourceFile, header: CsvHeader, settings: CsvSettings, block: i
         where=f"{mask(file.path)} (the header and the lines before it count as lines, blank lines do not)",
         fix=f"{ignored}fix the line, or skip such rows: csv: {{bad_rows: skip}}; {cause} is another possible cause",
     )  # fmt: skip
+
+
+class StreamWithLastLine(AdaptedStream):
+    """A stream of UTF-8 text with one line appended, to detect a file that ends inside quotes.
+
+    The parser reads everything after an unclosed quote as one value. If it does not report `line`, whose number of
+    fields differs from that of the rows, the file ended inside quotes.
+    """
+
+    def __init__(self, stream: Any, delimiter: str, n_columns: int) -> None:
+        mark = "\x1d" if delimiter == "\x1e" else "\x1e"
+        self.line = mark if n_columns > 1 else mark + delimiter
+        self._stream, self._rest = stream, f"\n{self.line}\n".encode()
+
+    def read(self, n_bytes: int) -> Any:
+        """Return the next bytes, without a copy."""
+        found = self._stream.read_buffer(n_bytes)
+        if len(found):
+            return found
+        found, self._rest = self._rest[:n_bytes], self._rest[n_bytes:]
+        return found
