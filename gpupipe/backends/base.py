@@ -10,7 +10,6 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from io import BytesIO
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from gpupipe.backends import machine
@@ -238,7 +237,7 @@ class Backend(ABC):
 
 
 class DeviceBackend(Backend):
-    """A backend with its own dataframe library, which reads files into device memory unless the backend lacks it.
+    """A backend with its own dataframe library, which reads Parquet and ORC into device memory if it is installed.
 
     Used by `gpupipe.io.device` and `gpupipe.table.device`. Host tables are read and encoded with Arrow.
     """
@@ -256,17 +255,6 @@ class DeviceBackend(Backend):
 
         `file_format` is "parquet" or "orc". The files have equal schemas, and rows are in the order of `paths`.
         `groups` are the row groups to read, of a single Parquet file.
-        """
-
-    @abstractmethod
-    def read_texts(
-        self, content: BytesIO, names: Sequence[str], columns: Sequence[str], delimiter: str, quote: str | None
-    ) -> Any:
-        """Return columns of the bytes of a CSV file without header as a DataFrame of strings.
-
-        Fields are neither parsed nor treated as missing. Blank lines are skipped. `content` has complete rows, at least
-        one; `names` are those of all fields of a row, `columns` those to return. Without `quote`, quotation marks are
-        part of the text.
         """
 
     @abstractmethod

@@ -29,7 +29,7 @@ from gpupipe.config.sections import Config, ConfigOrigin
 from gpupipe.config.shorthand import expand, expand_op
 from gpupipe.errors import ConfigError, did_you_mean
 from gpupipe.features import OPS, FeatureOp
-from gpupipe.io.formats.registry import format_of
+from gpupipe.io.file_formats import format_of
 from gpupipe.io.frame_field import is_in_memory
 from gpupipe.metrics import METRICS
 from gpupipe.models import MODELS

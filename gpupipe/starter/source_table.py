@@ -12,11 +12,11 @@ import pyarrow.compute as pc
 
 from gpupipe.errors import ConfigError, EncodingError, FieldCountError
 from gpupipe.io.csv_settings import WHITESPACE, CsvSettings
+from gpupipe.io.file_formats import format_of
 from gpupipe.io.files import SourceFile, find_files
 from gpupipe.io.formats.csv.dialect import detect_dialect, is_missing
 from gpupipe.io.formats.csv.encoding import GUESSES, next_encoding
 from gpupipe.io.formats.csv.reader import read_texts
-from gpupipe.io.formats.registry import format_of
 from gpupipe.io.origin_settings import DATABASES, database_name
 from gpupipe.io.settings import TableSource
 from gpupipe.io.source_reader import read_arrow

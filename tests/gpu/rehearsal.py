@@ -167,10 +167,6 @@ class RehearsalBackend(DeviceDouble):
         """Read with pandas."""
         return RehearsalFrame(self._pandas.read_columns(file_format, path, columns, groups))
 
-    def read_texts(self, *arguments: Any, **named: Any) -> Any:
-        """Read with pandas."""
-        return RehearsalFrame(self._pandas.read_texts(*arguments, **named))
-
     def values(self, series: Any, dtype: str) -> Any:
         """Return the values as an array of the test double."""
         return self.to_device(np.asarray(self._pandas.values(series, dtype)))

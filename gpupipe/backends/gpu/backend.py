@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cached_property
-from io import BytesIO
 from typing import TYPE_CHECKING, Any, Literal
 
 from gpupipe.backends import machine
@@ -150,16 +149,6 @@ class GpuBackend(DeviceBackend):
             list(paths), columns=list(columns), row_groups=chosen, use_pandas_metadata=False,
             dataset_kwargs={"partitioning": None},
         )[list(columns)]  # fmt: skip
-
-    def read_texts(
-        self, content: BytesIO, names: Sequence[str], columns: Sequence[str], delimiter: str, quote: str | None
-    ) -> Any:
-        self._meter.add(to_device=content.getbuffer().nbytes)
-        return self.frame.read_csv(
-            content, delimiter=delimiter, header=None, names=list(names), usecols=list(columns),
-            dtype=dict.fromkeys(columns, "str"), keep_default_na=False, na_filter=False, quotechar=quote or '"',
-            quoting=0 if quote else 3, compression=None,
-        )  # fmt: skip
 
     def values(self, series: Any, dtype: str) -> Array:
         values: Array = series.astype(dtype).to_cupy()

@@ -15,6 +15,7 @@ from gpupipe.backends.base import Backend
 from gpupipe.config import Config, ModelEntry
 from gpupipe.errors import ConfigError, GpupipeError
 from gpupipe.features.history.derivation import Derivation, derive, derived_ops, key_columns
+from gpupipe.io.device.obstacles import READ_ON_HOST, is_read_on_host
 from gpupipe.io.input_files import InputFiles
 from gpupipe.io.raw_columns import notes_of_missing_words
 from gpupipe.metrics import metric_names, unit_notes
@@ -82,6 +83,8 @@ class JobBuilder:
                 self.files = find_inputs(config)
                 for text in copy_notes(self.files):
                     stage.note(text)
+            if readers is None and backend.name == "gpu" and is_read_on_host(self.files, config.tables):
+                stage.device, stage.reason = "cpu", READ_ON_HOST
             self._found = found = (
                 read_table(config, backend, self.files)
                 if readers is None

@@ -22,12 +22,8 @@ MARKED = r"^[+-]?([0-9]{1,3}([.,' ][0-9]{3})+|[0-9]+)([.,][0-9]+)?$"  # 1.234,56
 class TextProfile:
     """Kinds of strings in a column, independent of how the column is split into chunks.
 
-    Attributes
-    ----------
-    strays : frozenset of str
-        Strings that are not numbers, at most `FEW` + 1.
-    is_marked : bool
-        True if all of them are numbers with other separators.
+    `strays`: strings that are not numbers, at most `FEW` + 1. `is_marked`: True if all of them are numbers with other
+    separators.
     """
 
     has_numbers: bool

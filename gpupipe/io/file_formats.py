@@ -16,12 +16,8 @@ from gpupipe.registry import Registry
 class FileFormat:
     """A file format.
 
-    Attributes
-    ----------
-    module : str
-        Module with ``read(file, wanted, source, notes) -> pyarrow.Table``.
-    compressed : bool
-        True if files with a second suffix such as ``.gz`` or ``.zst`` are decompressed.
+    `module`: module with ``read(file, wanted, source, notes) -> pyarrow.Table``. `compressed`: True if files with a
+    second suffix such as ``.gz`` or ``.zst`` are decompressed.
     """
 
     module: str
