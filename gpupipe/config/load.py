@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import cache
@@ -162,7 +161,7 @@ def _build(root: Node, overrides: Sequence[str], composer: Composer, title: str,
         expand(root, problems)
     resolve_paths(root, origin.folder)
     _keep_labels_as_written(root)
-    redactor = _redactor(composer, root, origin)
+    redactor = _redactor(composer)
     with redact_output(redactor):
         config = _validate(root, origin, problems)
         if config is not None and redactor:
@@ -181,21 +180,14 @@ def _keep_labels_as_written(root: Node) -> None:
                 node.value = node.written.shown
 
 
-def _redactor(composer: Composer, root: Node | None = None, origin: ConfigOrigin | None = None) -> Redactor:
+def _redactor(composer: Composer) -> Redactor:
     """Return a redactor of the secret values that the composer found."""
     secrets = composer.secrets and {n: value for n, value in composer.secrets.items() if value not in known_words()}
     if not secrets:
         return Redactor()
-    paths = ["", "~", sys.prefix, str(origin.path) if origin is not None and origin.path is not None else ""]
-    if root is not None and isinstance(root.value, dict) and (output := root.value.get("output")) is not None:
-        paths += [output.value] if isinstance(output.value, str) and output.written is None else []
-    try:
-        public = tuple(os.path.abspath(os.path.expanduser(path)) for path in paths)
-    except OSError:  # the working directory is gone
-        public = ()
     references = [f"${{{name}}}" for name in secrets]
     settings = {text: shown for text, shown in composer.settings.items() if any(r in shown for r in references)}
-    return Redactor(secrets, settings, public)
+    return Redactor(secrets, settings)
 
 
 def _validate(root: Node, origin: ConfigOrigin, problems: list[Problem]) -> Config | None:
