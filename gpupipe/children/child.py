@@ -34,16 +34,11 @@ Cause = Literal["start", "crash", "exit", "time", "memory", "reply"]
 class ChildLimits:
     """Limits of a child process.
 
-    Attributes
-    ----------
-    seconds : float
-        Default time limit of a request.
-    memory_bytes : int, optional
-        Memory that the child may allocate in addition to its imports. Counts private writable memory
-        (``RLIMIT_DATA``), including thread stacks, but not memory-mapped files and libraries. None: unlimited. Linux
-        only.
-    reply_bytes : int
-        Maximum length of a reply.
+    - `seconds`: default time limit of a request.
+    - `memory_bytes`: memory that the child may allocate in addition to its imports. Counts private writable memory
+      (``RLIMIT_DATA``), including thread stacks, but not memory-mapped files and libraries. None: unlimited. Linux
+      only.
+    - `reply_bytes`: maximum length of a reply.
     """
 
     seconds: float
@@ -56,16 +51,11 @@ class ChildError(GpupipeError):
 
     Callers translate it into an error about their own input.
 
-    Attributes
-    ----------
-    cause : {"start", "crash", "exit", "time", "memory", "reply"}
-        ``start``: it never became ready, which is unrelated to the request. ``crash``: ended by a signal. ``exit``:
-        exited by itself. ``time``, ``memory``: reached a limit, or was killed by the system for lack of memory.
-        ``reply``: sent a malformed reply.
-    how : str
-        The cause as a clause: ``"crashed (SIGSEGV)"``, ``"did not finish within 60 s"``.
-    output : str
-        The end of its output.
+    - `cause`: ``start``: it never became ready, which is unrelated to the request. ``crash``: ended by a signal.
+      ``exit``: exited by itself. ``time``, ``memory``: reached a limit, or was killed by the system for lack of memory.
+      ``reply``: sent a malformed reply.
+    - `how`: the cause as a clause: ``"crashed (SIGSEGV)"``, ``"did not finish within 60 s"``.
+    - `output`: the end of its output.
     """
 
     def __init__(self, cause: Cause, how: str, output: str = "") -> None:
@@ -80,16 +70,10 @@ class Child:
     After a `ChildError`, and after `close`, the next request starts a new process. Requests from several threads are
     serialized. A forked copy of this process starts its own child.
 
-    Parameters
-    ----------
-    module : str
-        Main module of the child, which calls `serve` under ``if __name__ == "__main__":``.
-    settings : mapping of str to str, optional
-        Environment variables in addition to those of this process.
-    private : bool
-        Withhold environment variables that may contain secrets; see `gpupipe.children.private_environment`.
-    outlives : bool
-        Let the process finish its last work, the `at_end` of `serve`, when it is closed or this process ends.
+    - `module`: main module of the child, which calls `serve` under ``if __name__ == "__main__":``.
+    - `settings`: environment variables in addition to those of this process.
+    - `private`: withhold environment variables that may contain secrets; see `gpupipe.children.private_environment`.
+    - `outlives`: let the process finish its last work, the `at_end` of `serve`, when it is closed or this process ends.
     """
 
     def __init__(

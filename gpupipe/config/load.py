@@ -101,19 +101,11 @@ def parse_config(
 ) -> Config:
     """Return the configuration of a mapping, as `load_config` does for a file; ``${NAME}`` is plain text.
 
-    Parameters
-    ----------
-    settings : mapping
-        The sections of a configuration file; frames, kernels and ops may be objects.
-    overrides : sequence of str
-        As in `load_config`.
-    source : mapping, optional
-        Further fields of the ``source`` section; messages name them without the section.
+    - `settings`: the sections of a configuration file; frames, kernels and ops may be objects.
+    - `overrides`: as in `load_config`.
+    - `source`: further fields of the ``source`` section; messages name them without the section.
 
-    Raises
-    ------
-    ConfigError
-        As `load_config`; ``problems`` have the path of each value instead of file, line and column.
+    Raise ConfigError as `load_config`; ``problems`` have the path of each value instead of file, line and column.
     """
     require_overrides(overrides)
     composer = Composer(os.environ, problems=[])
@@ -319,10 +311,7 @@ def known_words() -> frozenset[str]:
 def is_configuration(path: Path) -> bool:
     """Return whether a file is empty or has the sections of a configuration; their contents are not validated.
 
-    Raises
-    ------
-    OSError
-        If the file cannot be read.
+    Raise OSError if the file cannot be read.
     """
     with path.open("rb") as file:
         content = file.read(MAX_BYTES)
@@ -345,10 +334,7 @@ class OpList(Settings):
 def parse_ops(ops: Any) -> tuple[FeatureOp, ...]:
     """Return the ops of a list like that of the section ``features``.
 
-    Raises
-    ------
-    ConfigError
-        With one line in ``problems`` per error, such as ``ops[0].impute.strategy: expected …``.
+    Raise ConfigError with one line in ``problems`` per error, such as ``ops[0].impute.strategy: expected …``.
 
     Examples
     --------

@@ -32,12 +32,8 @@ PASSWORD = re.compile(r"://[^/@:]*:([^/@]+)@")
 class Redactor:
     """Replacer of secret values in text by ``${NAME}`` references.
 
-    Attributes
-    ----------
-    values : mapping of str to str
-        Variable name to value.
-    settings : mapping of str to str
-        Expanded text of a setting to its text as written.
+    - `values`: variable name to value.
+    - `settings`: expanded text of a setting to its text as written.
 
     Examples
     --------

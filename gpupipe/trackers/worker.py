@@ -42,8 +42,9 @@ class TrackerWorker:
 
     def end_runs(self) -> None:
         """End the runs that are still open as killed, since the process of the run is gone."""
+        if self._tracker is None:
+            return
         signal.setitimer(signal.ITIMER_REAL, self._timeout)  # otherwise a server that hangs would keep this process
-        assert self._tracker is not None or not self._open
         for run in reversed(self._open):
             for _ in range(LAST_ATTEMPTS):
                 with suppress(Exception):

@@ -104,7 +104,7 @@ def test_files_are_sent_to_mlflow_one_by_one(send: Callable[..., Sent], tmp_path
 @pytest.mark.parametrize(
     ("replies", "n_got", "is_complete", "problem", "n_notes"),
     [
-        ([{}, BUSY], 4, True, None, 0),  # one failure is no warning
+        ([{}, BUSY], 4, True, None, 0),  # one failure is not worth a warning
         ([{}, REFUSED], 2, False, "does not accept the run", 1),  # without the run, nothing else is sent
         ([REFUSED], 1, False, "does not accept the run", 1),
         ([{}, {}, REFUSED], 3, False, "does not accept the run, or a part of it: no such", 1),
@@ -164,7 +164,7 @@ def test_a_worker_ends_open_runs_as_killed_and_repeats_no_finished_one(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     library = SimpleNamespace(WandbTracker=RecordingTracker)
-    monkeypatch.setitem(sys.modules, "gpupipe.trackers.wandb_tracker", library)  # type: ignore[arg-type]
+    monkeypatch.setitem(sys.modules, "gpupipe.trackers.wandb_tracker", library)
     monkeypatch.setattr("gpupipe.trackers.worker.signal.setitimer", lambda *_: None)
 
     def connected() -> tuple[TrackerWorker, Callable[..., Any]]:

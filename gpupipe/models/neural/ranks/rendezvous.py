@@ -28,16 +28,10 @@ _listeners: list[socket.socket] = []  # at most one, from `listen` until the tra
 class Rendezvous:
     """Address and limits with which a rank joins its process group.
 
-    Attributes
-    ----------
-    host : str
-        Address of rank 0, reachable from the other ranks.
-    port : int
-        Port that `listen` returned on rank 0.
-    interface : str
-        Network interface by which the other ranks reach this one; ``""``: that of the host name.
-    seconds : float
-        Time limit of one collective, and of the rendezvous itself.
+    - `host`: address of rank 0, reachable from the other ranks.
+    - `port`: port that `listen` returned on rank 0.
+    - `interface`: network interface by which the other ranks reach this one; ``""``: that of the host name.
+    - `seconds`: time limit of one collective, and of the rendezvous itself.
     """
 
     rank: int = 0
@@ -92,12 +86,8 @@ def join_group(rendezvous: Rendezvous, device: torch.device, store: TCPStore | N
 
     `store` is the one that `open_store` returned, by default a new one.
 
-    Raises
-    ------
-    ConfigError
-        If this process is already in a process group.
-    RuntimeError
-        Raised by PyTorch if a rank does not connect, is lost, or exceeds the time limit.
+    Raise ConfigError if this process is already in a process group. PyTorch raises RuntimeError if a rank
+    does not connect, is lost, or exceeds the time limit.
     """
     if rendezvous.size == 1:
         yield Communicator()
