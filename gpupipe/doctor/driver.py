@@ -26,8 +26,8 @@ class HostEnvironment:
 
     - `has_wsl_gpu`: WSL exposes a GPU of any vendor (``/dev/dxg``).
     - `has_wsl_driver`: WSL exposes NVIDIA's driver libraries.
-    - `nvidia_sign`: evidence that the machine has an NVIDIA GPU, whether or not this process can use it; empty if there
-      is none.
+    - `nvidia_sign`: evidence that the machine has an NVIDIA GPU, whether or not this process can use it; else
+      empty.
     """
 
     in_container: bool = False

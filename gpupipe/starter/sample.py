@@ -22,9 +22,10 @@ SEED = 0
 class NumericSample:
     """A random sample of the rows with a known target.
 
-    - `columns`: numbers, codes of levels, or times in microseconds; NaN where null.
-    - `y`: class codes, or the numbers to predict.
-    - `fold`: the cross-validation fold of each row.
+    - `columns` (mapping of str to array of float64, shape (n_rows,)): numbers, codes of levels, or times in
+      microseconds; NaN where null.
+    - `y` (array of float64, shape (n_rows,)): class codes, or the numbers to predict.
+    - `fold` (array of int, shape (n_rows,)): the cross-validation fold of each row.
     - `is_all`: whether the sample contains all rows with a known target.
     - `coded`: the columns with codes of levels, whose order has no meaning.
     - `times`: the columns with times.

@@ -33,7 +33,7 @@ class TargetAnalysis:
 
     - `columns`: the columns, with leaks and uninformative ones dropped.
     - `positive`: binary only.
-    - `rows`: the rows with a target.
+    - `rows` (array of int, shape (n_known,)): the rows with a target.
     - `counts`: for classification, the number of these rows by class.
     - `tails`: long-tailed columns, for log1p.
     - `sample`: the sample used for the analysis.
