@@ -83,7 +83,8 @@ class CustomerBlock:
         at = (words >> BITS) & (KNOTS - 1)
         into = (words & ((1 << BITS) - 1)).astype(np.float64)
         # Separate operations: a fused multiply-add would round only once.
-        return begin[at] + rise[at] * into
+        values: Floats = begin[at] + rise[at] * into
+        return values
 
     def is_missing(self, name: str) -> Flags:
         """Return the mask of missing values of a column."""
@@ -104,7 +105,8 @@ class CustomerBlock:
     def tenure(self) -> Ints:
         """Months since signing up, 0 to 72."""
         cell = self.codes("Contract") * CELLS + self.cell("tenure")
-        return levels("tenure")[cell].astype(np.int64)
+        months: Ints = levels("tenure")[cell].astype(np.int64)
+        return months
 
     @cached_property
     def signup(self) -> Ints:
@@ -165,7 +167,8 @@ class CustomerBlock:
 
     @property
     def _is_offline(self) -> Flags:
-        return self.codes("InternetService") == 2
+        uses_fiber: Flags = self.codes("InternetService") == 2
+        return uses_fiber
 
 
 def _rounded(values: Floats, parts: int) -> Floats:
