@@ -7,16 +7,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from gpupipe.report.contributions import TargetContributions
 from gpupipe.report.generated_features import GeneratedFeatures
 from gpupipe.report.intervals import IntervalCoverage
-from gpupipe.report.quantiles import QuantileRow
-from gpupipe.report.ranked_groups import NdcgRow
 from gpupipe.report.search_record import SearchRecord
 from gpupipe.report.slices import MetricSlice
 from gpupipe.report.tried_counts import TriedCounts
+
+if TYPE_CHECKING:
+    from gpupipe.metrics import ColumnImportance, CutoffNdcg, QuantileLoss, Residuals, TopRows
 
 Numbers = Sequence[float]
 
@@ -82,14 +83,6 @@ class Confusion:
 
 
 @dataclass(frozen=True, kw_only=True)
-class TopGroup:
-    """Rows of the positive class among the `n_rows` test rows with the highest probabilities."""
-
-    n_rows: int
-    hits: float
-
-
-@dataclass(frozen=True, kw_only=True)
 class Classification:
     """Classification of the test rows by the best model.
 
@@ -103,9 +96,9 @@ class Classification:
         x: mean predicted probability of a bin, y: fraction of positives in it.
     gains : sequence of Curve
         x: fraction of the rows, highest probability first, y: fraction of the class among them.
-    headline : TopGroup, optional
+    headline : TopRows, optional
         Binary only: a round number of rows, for the sentence at the top of the page.
-    top : sequence of TopGroup
+    top : sequence of TopRows
         Binary only: the rows of the table of gains.
     prevalence : float, optional
         Fraction of positives in the test rows (binary only): the precision of guessing.
@@ -125,54 +118,14 @@ class Classification:
     precision_recall: Sequence[Curve] = ()
     calibration: Sequence[Curve] = ()
     gains: Sequence[Curve] = ()
-    headline: TopGroup | None = None
-    top: Sequence[TopGroup] = ()
+    headline: TopRows | None = None
+    top: Sequence[TopRows] = ()
     prevalence: float | None = None
     positive: str | None = None
     threshold: float | None = None
     threshold_rule: str = ""
     fold_thresholds: Sequence[float] = ()
     confusion: Confusion | None = None
-
-
-@dataclass(frozen=True, kw_only=True)
-class Regression:
-    """Predictions of the test rows by the best model; at most 800 of them are drawn.
-
-    Attributes
-    ----------
-    y_true, y_pred : sequence of float, same length
-    residual_edges : sequence of float, length bins + 1
-        Edges of the histogram of ``y_true - y_pred`` over all test rows.
-    residual_counts : sequence of float, length bins
-        Numbers of rows, or their weights.
-    half_within, most_within : float, optional
-        Half and 90 % of the test rows have an absolute residual of at most this.
-    constant_half_within : float, optional
-        `half_within` of always predicting the median of ``y_true``.
-    """
-
-    y_true: Numbers
-    y_pred: Numbers
-    residual_edges: Numbers
-    residual_counts: Sequence[float]
-    half_within: float | None = None
-    most_within: float | None = None
-    constant_half_within: float | None = None
-
-
-@dataclass(frozen=True, kw_only=True)
-class ImportanceRow:
-    """Permutation importance of one input column: mean and standard deviation over the repeats."""
-
-    name: str
-    mean: float
-    std: float | None = None
-
-    @property
-    def is_measurable(self) -> bool:
-        """True if the mean is positive and exceeds its spread over the repeats; otherwise it is noise."""
-        return self.mean > (self.std or 0.0)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -236,9 +189,9 @@ class TargetReport:
     target: str | None
     task: str
     classification: Classification | None = None
-    regression: Regression | None = None
-    quantiles: Sequence[QuantileRow] = ()
-    ndcg: Sequence[NdcgRow] = ()
+    regression: Residuals | None = None
+    quantiles: Sequence[QuantileLoss] = ()
+    ndcg: Sequence[CutoffNdcg] = ()
     intervals: IntervalCoverage | None = None
 
 
@@ -278,9 +231,9 @@ class ReportData:
         In the order to be shown; exactly one is the best.
     classification, regression : optional
         At most one of them; none with several targets.
-    quantiles : sequence of QuantileRow
+    quantiles : sequence of QuantileLoss
         Quantile regression only: each predicted quantile, lowest first.
-    ndcg : sequence of NdcgRow
+    ndcg : sequence of CutoffNdcg
         Ranking only: the first rows of the groups, fewest first.
     targets : sequence of TargetReport
         Several targets only: the predictions of each.
@@ -301,7 +254,7 @@ class ReportData:
         Clustering only: test rows in each cluster.
     losses : sequence of Curve
         Of the best model's training, by epoch; empty where it has no epochs.
-    importances : sequence of ImportanceRow
+    importances : sequence of ColumnImportance
         Most important first.
     importance_note : str
         The measure, in one sentence.
@@ -343,9 +296,9 @@ class ReportData:
     evaluated_on: str = "test split"
     weight: str | None = None
     classification: Classification | None = None
-    regression: Regression | None = None
-    quantiles: Sequence[QuantileRow] = ()
-    ndcg: Sequence[NdcgRow] = ()
+    regression: Residuals | None = None
+    quantiles: Sequence[QuantileLoss] = ()
+    ndcg: Sequence[CutoffNdcg] = ()
     targets: Sequence[TargetReport] = ()
     selection: Mapping[str, float] = field(default_factory=dict)
     intervals: IntervalCoverage | None = None
@@ -355,7 +308,7 @@ class ReportData:
     latency_note: str = ""
     cluster_sizes: Sequence[int] = ()
     losses: Sequence[Curve] = ()
-    importances: Sequence[ImportanceRow] = ()
+    importances: Sequence[ColumnImportance] = ()
     importance_note: str = ""
     contributions: Sequence[TargetContributions] = ()
     columns: Sequence[ColumnQuality] = ()
