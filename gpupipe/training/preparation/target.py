@@ -34,22 +34,13 @@ TableT = TypeVar("TableT", bound=EncodedTable)
 
 @dataclass(frozen=True)
 class TargetColumn:
-    """Target column as read.
-
-    Attributes
-    ----------
-    values : ndarray, shape (n_rows,)
-        Codes or numbers, on the host, where tasks, splits and metrics are computed.
-    is_untyped : bool
-        Whether the table is CSV, which has no types.
-    reasons : tuple of str
-        Why values are missing, other than nulls: texts that mean so, and infinite numbers.
-    """
+    """Target column as read."""
 
     column: Column
+    # ndarray, shape (n_rows,): codes or numbers, on the host, where tasks, splits and metrics are computed
     values: Array
-    is_untyped: bool = False
-    reasons: tuple[str, ...] = ()
+    is_untyped: bool = False  # whether the table is CSV, which has no types
+    reasons: tuple[str, ...] = ()  # why values are missing, other than nulls: texts that mean so, and infinite numbers
 
     @classmethod
     def all_of(

@@ -108,20 +108,12 @@ def sampled_contributions(
 
 @dataclass(frozen=True)
 class Mixtures:
-    """Predictions of rows that have the columns of some players from one row and the others from a background row.
-
-    Attributes
-    ----------
-    background : array of float32, shape (n_background, d)
-    background_scores : array of float64, shape (n_background, n_margins)
-    player : array of int, shape (d,)
-        Player of each column.
-    """
+    """Predictions of rows that have the columns of some players from one row and the others from a background row."""
 
     predict: Predict
-    background: HostArray
-    background_scores: HostArray
-    player: HostArray
+    background: HostArray  # float32, shape (n_background, d)
+    background_scores: HostArray  # float64, shape (n_background, n_margins)
+    player: HostArray  # int, shape (d,): player of each column
 
     @property
     def n_margins(self) -> int:

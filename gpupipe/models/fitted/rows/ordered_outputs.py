@@ -25,22 +25,13 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class OrderedOutputs:
-    """The outputs of an estimator, and what computes them.
+    """The outputs of an estimator, and what computes them."""
 
-    Attributes
-    ----------
-    name : str
-        As in `RowEstimator`.
-    outputs : callable
-        From rows, float32, shape (n, d), to float64, shape (n, k): probabilities of the classes, values, distances from
-        the centers, or coordinates.
-    uses_blas : bool
-        Whether it calls BLAS, for what does not show in the outputs.
-    """
-
-    name: str
+    name: str  # as in `RowEstimator`
+    # From rows, float32, shape (n, d), to float64, shape (n, k): probabilities of the classes, values, distances from
+    # the centers, or coordinates
     outputs: Outputs
-    uses_blas: bool
+    uses_blas: bool  # whether it calls BLAS, for what does not show in the outputs
 
 
 def ordered_outputs(estimator: Any, engine: HostEngine) -> OrderedOutputs | None:
