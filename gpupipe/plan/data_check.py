@@ -69,12 +69,8 @@ def check_data(config: Config) -> DataCheck:
 
     About 20,000 rows are read; up to a million if those show a problem that other rows may resolve.
 
-    Raises
-    ------
-    ConfigError or SchemaError
-        With all errors, each with its line: ConfigError if one of them is an error of the configuration.
-    DataError
-        If a file is missing or cannot be read.
+    Raise ConfigError or SchemaError with all errors, each with its line: ConfigError if one of them is an error of the
+    configuration; DataError if a file is missing or cannot be read.
     """
     try:
         files = find_inputs(config)

@@ -190,10 +190,7 @@ class Job:
 
         This is the backend of the job, or the host if the device runs out of memory.
 
-        Raises
-        ------
-        DeviceError
-            If the device runs out of memory and fallback is forbidden.
+        Raise DeviceError if the device runs out of memory and fallback is forbidden.
         """
         try:
             return work(self.backend, None if truth is None else truth.mapped(self.backend.to_device), prediction)

@@ -52,10 +52,7 @@ class StoredBooster:
     def booster(self) -> Any:
         """The Booster.
 
-        Raises
-        ------
-        ArtifactError
-            If XGBoost is not installed, or rejects the file.
+        Raise ArtifactError if XGBoost is not installed, or rejects the file.
         """
         try:
             import xgboost

@@ -205,10 +205,7 @@ class PortfolioSearch:
     def _train_folds(self, entry: PortfolioEntry) -> list[FoldModel] | None:
         """Return a model for each fold, or None if the folds of the first model are predicted to take too long.
 
-        Raises
-        ------
-        DeadlineReached
-            If a fold would end too late for the others, and has nothing to keep.
+        Raise DeadlineReached if a fold would end too late for the others, and has nothing to keep.
         """
         trained: list[FoldModel] = []
         if self.time.limit is not None and not self._has_probed:
