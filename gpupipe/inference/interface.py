@@ -90,7 +90,10 @@ class LoadedModel(UncertainPredictions):
         and ``std``, most important first. For tables with more than 100 columns, it has the columns that the model
         uses most.
 
-        Raise ArtifactError if the run measured no importances.
+        Raises
+        ------
+        ArtifactError
+            If the run measured no importances.
         """
         found = read_importances(self.manifest.get("importances"))
         if found is None:
