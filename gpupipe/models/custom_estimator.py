@@ -79,8 +79,10 @@ class CustomEstimator(ModelSettings):
     def _make(self, task: Task, seed: int, n_threads: int) -> Any:
         """Run the code and return the unfitted estimator.
 
-        Raise ConfigError if the code fails, or returns anything but an estimator that suits the task and can be
-        exported.
+        Raises
+        ------
+        ConfigError
+            If the code fails, or returns anything but an estimator that suits the task and can be exported.
         """
         estimator = self.make_estimator(task, seed, n_threads)
         self._check_kind(estimator, task)

@@ -28,42 +28,62 @@ class CatBoostTrees:
     A statistic of categories (CatBoost's CTR) is a number for each combination of categories, and possibly outcomes of
     tests, that occurred in the training rows. Combinations are hashed; the last value of a statistic is that of any
     other combination.
+
+    Attributes
+    ----------
+    number_column, number_border, number_missing : array of int32, float32 and bool, shape (n_numbers,)
+        Tests whether a number exceeds a border, and their outcomes for a missing value.
+    category_column, category_hash : array of int32 and uint32, shape (n_categories,)
+        Tests whether a category has a hash.
+    part_is_test, part : array of bool and int32, shape (n_parts,)
+        Parts of combinations: the category in a column, or the outcome of a test.
+    combination_start : array of int64, shape (n_combinations + 1,)
+        First part of each combination.
+    table_combination : array of int32, shape (n_tables,)
+    table_start : array of int64, shape (n_tables + 1,)
+        First hash of each table of combinations.
+    table_hash : array of uint64
+        In ascending order within a table.
+    statistic_table : array of int32, shape (n_statistics,)
+    statistic_value : array of float32
+        One value for each hash of the table, and one for others, of each statistic.
+    test_statistic, test_border : array of int32 and float32, shape (n_statistic_tests,)
+        Tests whether a statistic exceeds a border.
+    tree_depth : array of int32, shape (n_trees,)
+    tree_test : array of int32, shape (sum of depths,)
+        Tests of each tree; the outcome of the first is the lowest bit of the number of a leaf.
+    leaf : array of float64, shape (sum of 2**depth, n_outputs)
+    bias : array of float64, shape (n_outputs,)
+        Added to the sum of leaves.
+    is_log : array of bool, shape (1,)
+        Whether the sum is the logarithm of the prediction.
+    importance : array of float64, shape (n_columns,)
+        Mean change of the prediction by the column.
+    leaf_weight : array of float64, shape (sum of 2**depth,), optional
+        Weight of the training rows in each leaf; None in models of earlier versions.
     """
 
-    # `number_column`, `number_border`, `number_missing`: array of int32, float32 and bool, shape (n_numbers,): tests
-    # whether a number exceeds a border, and their outcomes for a missing value
     number_column: HostArray
     number_border: HostArray
     number_missing: HostArray
-    # `category_column`, `category_hash`: array of int32 and uint32, shape (n_categories,): tests whether a category has
-    # a hash
     category_column: HostArray
     category_hash: HostArray
-    # `part_is_test`, `part`: array of bool and int32, shape (n_parts,): parts of combinations: the category in a
-    # column, or the outcome of a test
     part_is_test: HostArray
     part: HostArray
-    combination_start: HostArray  # int64, shape (n_combinations + 1,): first part of each combination
-    table_combination: HostArray  # int32, shape (n_tables,)
-    table_start: HostArray  # int64, shape (n_tables + 1,): first hash of each table of combinations
-    table_hash: HostArray  # uint64: in ascending order within a table
-    statistic_table: HostArray  # int32, shape (n_statistics,)
-    # float32: one value for each hash of the table, and one for others, of each statistic
+    combination_start: HostArray
+    table_combination: HostArray
+    table_start: HostArray
+    table_hash: HostArray
+    statistic_table: HostArray
     statistic_value: HostArray
-    # `test_statistic`, `test_border`: array of int32 and float32, shape (n_statistic_tests,): tests whether a statistic
-    # exceeds a border
     test_statistic: HostArray
     test_border: HostArray
-    tree_depth: HostArray  # int32, shape (n_trees,)
-    # int32, shape (sum of depths,): tests of each tree; the outcome of the first is the lowest bit of the
-    # number of a leaf
+    tree_depth: HostArray
     tree_test: HostArray
-    leaf: HostArray  # float64, shape (sum of 2**depth, n_outputs)
-    bias: HostArray  # float64, shape (n_outputs,): added to the sum of leaves
-    is_log: HostArray  # bool, shape (1,): whether the sum is the logarithm of the prediction
-    importance: HostArray  # float64, shape (n_columns,): mean change of the prediction by the column
-    # float64, shape (sum of 2**depth,): weight of the training rows in each leaf; None in models of earlier
-    # versions
+    leaf: HostArray
+    bias: HostArray
+    is_log: HostArray
+    importance: HostArray
     leaf_weight: HostArray | None = None
 
     @property

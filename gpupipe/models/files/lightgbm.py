@@ -54,12 +54,21 @@ BELOW_ZERO = np.nextafter(np.float32(-ZERO), np.float32(-np.inf))
 
 @dataclass(frozen=True)
 class LightGBMTrees:
-    """The trees of a model, and its output."""
+    """The trees of a model, and its output.
 
-    packed: PackedTrees  # with one float64 value per leaf
+    Attributes
+    ----------
+    packed : PackedTrees
+        With one float64 value per leaf.
+    link : Link
+        Transform of the sums of leaves.
+    gains : array of float64, shape (n_columns,)
+        Total gain of the splits on each column, in the 6 digits of the file.
+    """
+
+    packed: PackedTrees
     n_outputs: int
-    link: Link  # transform of the sums of leaves
-    # float64, shape (n_columns,): total gain of the splits on each column, in the 6 digits of the file
+    link: Link
     gains: HostArray
 
 

@@ -40,9 +40,15 @@ def load_fitted(files: ModelFiles, description: dict[str, Any]) -> FittedModel:
     Only the library of that model is imported, or those of an ensemble's members: scikit-learn, XGBoost, PyTorch, or
     ONNX Runtime. The trees of LightGBM and CatBoost need none.
 
-    Raise ArtifactError if a file is missing, malformed or malicious, or does not match the description; LimitError if
-    the model does not fit into memory; ConfigError if the model is a network, and neither PyTorch nor ONNX Runtime is
-    installed; or if it needs a plug-in that is not installed.
+    Raises
+    ------
+    ArtifactError
+        If a file is missing, malformed or malicious, or does not match the description.
+    LimitError
+        If the model does not fit into memory.
+    ConfigError
+        If the model is a network, and neither PyTorch nor ONNX Runtime is installed; or if it needs a plug-in that is
+        not installed.
     """
     try:
         check_shape(description, ESTIMATOR, "estimator")

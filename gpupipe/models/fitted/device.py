@@ -31,11 +31,19 @@ WEIGHT_ERROR = 1e-4
 
 @dataclass(frozen=True, repr=False)
 class DeviceModel(FittedModel):
-    """A model trained on a device, by a library of the device."""
+    """A model trained on a device, by a library of the device.
+
+    Attributes
+    ----------
+    name : str
+        Class name of the scikit-learn or XGBoost estimator that it corresponds to.
+    kind : type of FittedModel
+        Class of its portable form.
+    """
 
     backend: Backend | None = None
-    name: str = ""  # class name of the scikit-learn or XGBoost estimator that it corresponds to
-    kind: type[FittedModel] = FittedSklearn  # class of its portable form
+    name: str = ""
+    kind: type[FittedModel] = FittedSklearn
 
     def predict(self, X: Array) -> Prediction:
         """Predict the rows of `X`, float32, shape (n, d), on the device, where the predictions stay."""

@@ -22,13 +22,27 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class EnsembleMember:
-    """Member of an ensemble: models of one configuration, each trained without one fold of the rows (bagging)."""
+    """Member of an ensemble: models of one configuration, each trained without one fold of the rows (bagging).
 
-    label: str  # unique in the ensemble
-    name: str  # name of the model, such as ``"xgboost"``
-    weight: float  # positive; the weights of an ensemble sum to 1
-    columns: tuple[int, ...]  # columns of the ensemble's matrix that the models read, in their order
-    models: tuple[FittedModel, ...]  # the prediction of the member is their mean
+    Attributes
+    ----------
+    label : str
+        Unique in the ensemble.
+    name : str
+        Name of the model, such as ``"xgboost"``.
+    weight : float
+        Positive; the weights of an ensemble sum to 1.
+    columns : tuple of int
+        Columns of the ensemble's matrix that the models read, in their order.
+    models : tuple of FittedModel
+        The prediction of the member is their mean.
+    """
+
+    label: str
+    name: str
+    weight: float
+    columns: tuple[int, ...]
+    models: tuple[FittedModel, ...]
 
     @property
     def weight_of_model(self) -> float:

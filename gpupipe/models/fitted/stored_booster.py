@@ -52,7 +52,10 @@ class StoredBooster:
     def booster(self) -> Any:
         """The Booster.
 
-        Raise ArtifactError if XGBoost is not installed, or rejects the file.
+        Raises
+        ------
+        ArtifactError
+            If XGBoost is not installed, or rejects the file.
         """
         try:
             import xgboost

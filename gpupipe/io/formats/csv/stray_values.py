@@ -20,11 +20,19 @@ MARKED = r"^[+-]?([0-9]{1,3}([.,' ][0-9]{3})+|[0-9]+)([.,][0-9]+)?$"  # 1.234,56
 
 @dataclass(frozen=True)
 class TextProfile:
-    """Kinds of strings in a column, independent of how the column is split into chunks."""
+    """Kinds of strings in a column, independent of how the column is split into chunks.
+
+    Attributes
+    ----------
+    strays : frozenset of str
+        Strings that are not numbers, at most `FEW` + 1.
+    is_marked : bool
+        True if all of them are numbers with other separators.
+    """
 
     has_numbers: bool
-    strays: frozenset[str]  # strings that are not numbers, at most `FEW` + 1
-    is_marked: bool  # true if all of them are numbers with other separators
+    strays: frozenset[str]
+    is_marked: bool
 
     def __or__(self, other: TextProfile) -> TextProfile:
         strays = frozenset(sorted(self.strays | other.strays)[: FEW + 1])

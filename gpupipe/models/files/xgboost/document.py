@@ -60,7 +60,10 @@ def rewrite_model(data: bytes, expected: Description) -> bytearray:
 def read_model(data: bytes, expected: Description) -> dict[str, Any]:
     """Return the checked fields of the model in `data`, as `rewrite_model` writes them.
 
-    Raise ValueError as `rewrite_model`.
+    Raises
+    ------
+    ValueError
+        As `rewrite_model`.
     """
     try:
         document = fields_of(UbjsonReader(data).document(), "the model", ("learner", "version"))

@@ -43,11 +43,21 @@ SCALED_LEAVES = (3, 3)  # first version of XGBoost that multiplies the leaves of
 
 @dataclass(frozen=True)
 class XGBoostTrees:
-    """The trees of a model, of the rounds that predict, and its output."""
+    """The trees of a model, of the rounds that predict, and its output.
 
-    packed: PackedTrees  # with one float32 value per leaf, or one for each of several targets
-    base: HostArray  # float32, shape (n_outputs,): first term of the sum of each output
-    link: Link  # transform of the sums
+    Attributes
+    ----------
+    packed : PackedTrees
+        With one float32 value per leaf, or one for each of several targets.
+    base : array of float32, shape (n_outputs,)
+        First term of the sum of each output.
+    link : Link
+        Transform of the sums.
+    """
+
+    packed: PackedTrees
+    base: HostArray
+    link: Link
 
     @property
     def n_outputs(self) -> int:

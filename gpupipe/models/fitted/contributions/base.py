@@ -23,13 +23,19 @@ class Contributions:
     """Contribution of each column of a matrix to each margin of each row.
 
     The base and the contributions of a row sum to its margins: ``base + values.sum(axis=2)``.
+
+    Attributes
+    ----------
+    values : array of float64, shape (n, n_margins, d)
+    base : array of float64, shape (n_margins,)
+        Expected margins, over the training rows or over the background rows.
+    scale : Scale
+        Binary classification has one margin, that of class 1; several classes have one per class that occurred in
+        training; quantiles one per level, before they are sorted; several targets those of each target.
     """
 
-    values: HostArray  # float64, shape (n, n_margins, d)
-    # float64, shape (n_margins,): expected margins, over the training rows or over the background rows
+    values: HostArray
     base: HostArray
-    # Binary classification has one margin, that of class 1; several classes have one per class that occurred in
-    # training; quantiles one per level, before they are sorted; several targets those of each target
     scale: Scale
 
     @property

@@ -108,12 +108,20 @@ def sampled_contributions(
 
 @dataclass(frozen=True)
 class Mixtures:
-    """Predictions of rows that have the columns of some players from one row and the others from a background row."""
+    """Predictions of rows that have the columns of some players from one row and the others from a background row.
+
+    Attributes
+    ----------
+    background : array of float32, shape (n_background, d)
+    background_scores : array of float64, shape (n_background, n_margins)
+    player : array of int, shape (d,)
+        Player of each column.
+    """
 
     predict: Predict
-    background: HostArray  # float32, shape (n_background, d)
-    background_scores: HostArray  # float64, shape (n_background, n_margins)
-    player: HostArray  # int, shape (d,): player of each column
+    background: HostArray
+    background_scores: HostArray
+    player: HostArray
 
     @property
     def n_margins(self) -> int:

@@ -22,18 +22,30 @@ MIN_BLOCK_ROWS, MAX_BLOCK_ROWS = 256, 16_384  # fewer rows per thread take no lo
 
 @dataclass(frozen=True)
 class ExplainedTrees:
-    """The trees of a model, for its explanation."""
+    """The trees of a model, for its explanation.
+
+    Attributes
+    ----------
+    start : array of float64, shape (n_margins,)
+        First term of each sum.
+    scale : Scale
+        Of the sums.
+    factor : float
+        Of each leaf: one over the number of trees, for a mean.
+    read : callable, optional
+        From rows to the columns that the trees read, float32, shape (n, packed.n_columns); None: the rows themselves.
+    players : array of int64, shape (packed.n_columns,), optional
+        The player that each of these columns belongs to; None: each column is a player.
+    shares : array of float64, shape (n_players, d), optional
+        Share of each column of the matrix in the contribution of each player.
+    """
 
     packed: PackedTrees
-    start: HostArray  # float64, shape (n_margins,): first term of each sum
-    scale: Scale  # of the sums
-    factor: float = 1.0  # of each leaf: one over the number of trees, for a mean
-    # From rows to the columns that the trees read, float32, shape (n, packed.n_columns); None: the rows themselves
+    start: HostArray
+    scale: Scale
+    factor: float = 1.0
     read: Callable[[HostArray], HostArray] | None = None
-    # int64, shape (packed.n_columns,): the player that each of these columns belongs to; None: each column is
-    # a player
     players: HostArray | None = None
-    # float64, shape (n_players, d): share of each column of the matrix in the contribution of each player
     shares: HostArray | None = None
 
 

@@ -44,12 +44,21 @@ class PlacedModel:
 
 @dataclass(frozen=True)
 class ModelGroup:
-    """Models that are predicted at once."""
+    """Models that are predicted at once.
 
-    positions: list[int]  # their positions among all models
-    name: str  # what computes the predictions, as in `RowEstimator`
-    # From the rows of the common matrix, float32, shape (n, d), to the outputs, float64, shape (m, n) or (m, n,
-    # n_classes) for m models
+    Attributes
+    ----------
+    positions : list of int
+        Their positions among all models.
+    name : str
+        What computes the predictions, as in `RowEstimator`.
+    outputs : callable
+        From the rows of the common matrix, float32, shape (n, d), to the outputs, float64, shape (m, n) or
+        (m, n, n_classes) for m models.
+    """
+
+    positions: list[int]
+    name: str
     outputs: Callable[[Any], Any]
 
 

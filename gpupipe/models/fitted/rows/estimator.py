@@ -19,10 +19,16 @@ class RowEstimator:
 
     Its predictions equal those of `FittedModel.predict` to the last bit, except for networks, estimators of users and
     plug-ins, whose libraries may add in another order.
+
+    Attributes
+    ----------
+    name : str
+        What computes the prediction: "compiled trees", "XGBoost".
+    predict : callable
+        Returns the `Prediction` of an array of float32, shape (n, d), with any strides.
     """
 
-    name: str  # what computes the prediction: "compiled trees", "XGBoost"
-    # Returns the `Prediction` of an array of float32, shape (n, d), with any strides
+    name: str
     predict: Callable[[Array], Prediction]
 
     def __call__(self, X: Array) -> Prediction:

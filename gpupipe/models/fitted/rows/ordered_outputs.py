@@ -25,13 +25,22 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class OrderedOutputs:
-    """The outputs of an estimator, and what computes them."""
+    """The outputs of an estimator, and what computes them.
 
-    name: str  # as in `RowEstimator`
-    # From rows, float32, shape (n, d), to float64, shape (n, k): probabilities of the classes, values, distances from
-    # the centers, or coordinates
+    Attributes
+    ----------
+    name : str
+        As in `RowEstimator`.
+    outputs : callable
+        From rows, float32, shape (n, d), to float64, shape (n, k): probabilities of the classes, values, distances from
+        the centers, or coordinates.
+    uses_blas : bool
+        Whether it calls BLAS, for what does not show in the outputs.
+    """
+
+    name: str
     outputs: Outputs
-    uses_blas: bool  # whether it calls BLAS, for what does not show in the outputs
+    uses_blas: bool
 
 
 def ordered_outputs(estimator: Any, engine: HostEngine) -> OrderedOutputs | None:
