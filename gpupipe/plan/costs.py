@@ -33,7 +33,6 @@ READ_BESIDE = 30 * MIB
 READ_FACTOR = {"csv": 4.0, "jsonl": 4.0}
 READ_FACTOR_BINARY = 1.1  # Parquet; assumed for ORC, Arrow files and generators too
 TEXT_FACTOR = 6.0  # of a text column with mostly distinct values: its levels are built, cleaned and discarded
-DRAWN_ROW = 300  # bytes per row of a block generated on a device, from array shapes: draws for all columns
 
 # Bytes per row for derived columns, measured for four columns of one key: raw sources in memory, and sorted keys.
 DERIVED_ROW = 300

@@ -14,7 +14,6 @@ from gpupipe.config import Config, ModelEntry
 from gpupipe.features.ops.generate import Generate
 from gpupipe.io.cache import TableCache
 from gpupipe.io.chunks.parquet_stream import ParquetStream, open_parquet_stream
-from gpupipe.io.device.datasets import BLOCK_ROWS
 from gpupipe.io.device.obstacles import READ_ON_HOST, is_read_on_host
 from gpupipe.io.input_files import InputFiles
 from gpupipe.metrics.clustering import ON_THE_HOST
@@ -211,9 +210,9 @@ class Planner(RunSteps):
             self._add("read", seen.n_rows, host, encoded, refusal, n_parts, notes)
         else:
             plain = int(seen.n_read * seen.plain_row) // n_parts
-            drawn = costs.DRAWN_ROW * min(seen.n_read, BLOCK_ROWS) if self.config.source.generate else 0
-            need = seen.file_bytes // n_parts + drawn + plain + encoded
-            self._add("read", seen.n_rows, costs.READ_BESIDE, need, parts=n_parts, notes=notes)
+            need = seen.file_bytes // n_parts + plain + encoded
+            made = int(seen.n_read * seen.arrow_row) if self.config.source.generate else 0  # on the host, then copied
+            self._add("read", seen.n_rows, costs.READ_BESIDE + made, need, parts=n_parts, notes=notes)
         self.host.hold("Python and its libraries", costs.READ_BESIDE)  # kept by Arrow's pool
         if seen.n_derived:  # columns are derived from the raw rows, on a device from their keys alone
             ledger, row = (self.host, seen.arrow_row) if on_device is None else (on_device, costs.DERIVED_KEY)
