@@ -1,4 +1,4 @@
-"""Kernel declarations of the instructions: each is a small program, run by the compiled interpreters.
+"""Kernel declarations of the instructions: each is a small program, run by the NumPy and the CUDA interpreter.
 
 The references are independent implementations in float64 NumPy.
 """
@@ -17,7 +17,7 @@ from gpupipe_kernels.device import arrays
 from gpupipe_kernels.formulas.calendar import MICROSECONDS_A_DAY
 from gpupipe_kernels.interpreters import assembly
 from gpupipe_kernels.interpreters.cuda import interpreter as cuda_interpreter
-from gpupipe_kernels.interpreters.numba import interpreter as numba_interpreter
+from gpupipe_kernels.interpreters.numpy import interpreter as numpy_interpreter
 from gpupipe_kernels.program.opcodes import MAX_TURNS, NAT, CalendarPart, Opcode
 from gpupipe_kernels.program.program import Program
 from gpupipe_kernels.typing import HostArray
@@ -29,7 +29,7 @@ def _on_host(program: Callable[..., Program], block: HostArray, *scalars: Any) -
     """Return the column-major matrix that ``program(*scalars)`` computes; the column, if there is only one."""
     made = program(*scalars)
     out = np.empty((block.shape[1], made.n_columns), np.float32, order="F")
-    numba_interpreter.run(made, {block.dtype.name: block}, out)
+    numpy_interpreter.run(made, {block.dtype.name: block}, out)
     return out[:, 0] if made.n_columns == 1 else out
 
 

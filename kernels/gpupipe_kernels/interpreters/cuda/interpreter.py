@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 
 from gpupipe_kernels.device import arrays
+from gpupipe_kernels.interpreters.cuda.lines import block_line, blocks_read, matrix_line
 from gpupipe_kernels.interpreters.cuda.loops import LOOPS, PANEL_CELLS, THREADS, Order, interpreters_for
 from gpupipe_kernels.interpreters.cuda.program import DeviceProgram, device_program
 from gpupipe_kernels.interpreters.cuda.steps import ROWS_A_THREAD
-from gpupipe_kernels.interpreters.lines import block_line, blocks_read, matrix_line
 from gpupipe_kernels.program.opcodes import BLOCKS
 from gpupipe_kernels.program.program import Program
 from gpupipe_kernels.typing import DeviceArray

@@ -303,7 +303,7 @@ def execute(
         The instructions of `opcodes.device_table`, flattened.
     k : uint64
     scalars, wide : arrays of float32 and float64
-        The parameters, three and two per instruction: see `gpupipe_kernels.interpreters.schedule.Schedule`.
+        The parameters, three and two per instruction: see `gpupipe_kernels.interpreters.cuda.schedule.Schedule`.
     luts, moved : array of float32, int32
         Lookup tables, in shared or global memory, and their offset from the position in the instruction.
     first, stride : uint64

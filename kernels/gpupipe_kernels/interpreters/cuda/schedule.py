@@ -1,4 +1,4 @@
-"""Schedules: programs in the order and format that the compiled interpreters run."""
+"""Schedules: programs in the order and format that the device interpreter runs."""
 
 from __future__ import annotations
 
