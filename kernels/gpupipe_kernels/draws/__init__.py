@@ -4,3 +4,6 @@
 ``cuda.loops``  the CUDA kernel
 ``kernels``     the declaration and its reference
 """
+
+WORDS = 4
+"""Words of random bits that Philox makes of one counter."""

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-WORDS = 4  # of a counter
+from gpupipe_kernels.draws import WORDS
 
 
 def on_host(n_rows: int, seed: int, stream: int, start: int) -> Any:

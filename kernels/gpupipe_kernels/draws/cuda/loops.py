@@ -8,7 +8,7 @@ import numpy as np
 from numba import uint64
 
 from gpupipe_kernels.device.language import cuda
-from gpupipe_kernels.draws.philox import WORDS
+from gpupipe_kernels.draws import WORDS
 from gpupipe_kernels.launch import DeviceLoop, formula
 from gpupipe_kernels.typing import Array
 
