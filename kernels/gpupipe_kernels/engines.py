@@ -59,7 +59,6 @@ def choose_engine(
     family : {"reductions", "keyed", "text"}
     size : int
         Units of work: values to reduce (rows by columns), events, or bytes of text.
-    n_threads : int
     setting : {"auto", "numpy", "numba"}
         ``auto`` selects compiled loops if they save more than compiling them costs.
     can_compile : bool

@@ -315,10 +315,7 @@ class Program:
     def from_arrays(arrays: Mapping[str, npt.NDArray[Any]], n_columns: int, calls: tuple[Call, ...] = ()) -> Program:
         """Return the program stored in named arrays.
 
-        Raises
-        ------
-        ValueError
-            If an array is absent or has an unexpected dtype or number of dimensions.
+        Raise ValueError if an array is absent or has an unexpected dtype or number of dimensions.
         """
         for name, dtype, n_dimensions in ARRAYS:
             if name not in arrays or arrays[name].dtype != dtype or arrays[name].ndim != n_dimensions:

@@ -49,10 +49,6 @@ class Cells(NamedTuple):
 class RecordLayout:
     """Number of columns of each kind.
 
-    Attributes
-    ----------
-    n_double, n_single, n_times, n_codes : int
-
     Examples
     --------
     >>> layout = RecordLayout(n_double=1, n_single=3, n_times=0, n_codes=1)

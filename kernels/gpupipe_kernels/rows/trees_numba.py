@@ -112,7 +112,6 @@ def add_float32(X: Any, nodes: Any, trees: Any, words: Any, values: Any, table: 
         As in `gpupipe_kernels.rows.trees.PackedTrees`, with float32 values, shape (n_leaves, m).
     table : array of int32, shape (width,)
         Memory for the numbers of a row.
-    link : int
     out : array of float64, shape (n, n_outputs)
         First term of each sum; overwritten with the predictions, rounded to float32.
     """
@@ -233,7 +232,6 @@ def transform_float64(link: Any, out: Any) -> None:
 
     Parameters
     ----------
-    link : int
     out : array of float64, shape (n, n_outputs)
         Sums of leaf values; overwritten.
     """

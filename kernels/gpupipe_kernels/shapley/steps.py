@@ -27,7 +27,6 @@ class TreeSteps(NamedTuple):
 
     Attributes
     ----------
-    packed : PackedTrees
     steps : array of `STEP`
     starts : array of int64, shape (n_trees + 1,)
         First step of each tree.
@@ -35,7 +34,6 @@ class TreeSteps(NamedTuple):
         Largest number of players on the path to a leaf.
     base : array of float64, shape (n_outputs,)
         Expected sum of the leaves.
-    total_players : int
     """
 
     packed: PackedTrees
@@ -49,18 +47,14 @@ class TreeSteps(NamedTuple):
 def tree_steps(packed: PackedTrees, n_outputs: int, players: HostArray | None = None) -> TreeSteps:
     """Return the steps of trees with covers.
 
+    Raise ValueError if a cover is negative or not finite.
+
     Parameters
     ----------
     packed : PackedTrees
         With float64 values.
-    n_outputs : int
     players : array of int, shape (n_columns,), optional
         The player that each column belongs to; None: each column is a player.
-
-    Raises
-    ------
-    ValueError
-        If a cover is negative or not finite.
     """
     cover = packed.cover
     if cover is None or not np.isfinite(cover).all() or (cover < 0).any():
@@ -91,7 +85,6 @@ def _order(
     nodes, trees, values, cover
         As in `gpupipe_kernels.rows.trees.PackedTrees`.
     players : array of int32, shape (n_columns,)
-    n_columns : int
     path : array of int64, shape (3, deepest + 2)
         Memory for the path to a node: its nodes, the players of its edges, and the number of distinct players.
     share : array of float64, shape (2, deepest + 2)

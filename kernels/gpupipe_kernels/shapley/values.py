@@ -19,12 +19,7 @@ BLOCK_BYTES = 1 << 19  # of numbers and values of the rows that are computed tog
 
 
 class TreeShapley:
-    """Shapley values of the trees of a model.
-
-    Parameters
-    ----------
-    trees : TreeSteps
-    """
+    """Shapley values of the trees of a model."""
 
     def __init__(self, trees: TreeSteps) -> None:
         self.trees = trees

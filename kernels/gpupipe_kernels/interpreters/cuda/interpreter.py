@@ -33,7 +33,8 @@ def run(
     """Run `program` over a table in device memory and write every column of `out`, asynchronously.
 
     Results equal those of the NumPy interpreter within the tolerances that `interpreters.kernels` declares; the device
-    fuses multiplications and additions.
+    fuses multiplications and additions. Raise ValueError if the shape, dtype or layout of `out` or a block does not fit
+    the program.
 
     Parameters
     ----------
@@ -44,11 +45,6 @@ def run(
     out : device array of float32, shape (rows, program.n_columns), column-major or row-major
     fold : device array of int8, shape (rows,), optional
         The out-of-fold table that each row reads; None for the full statistics.
-
-    Raises
-    ------
-    ValueError
-        If the shape, dtype or layout of `out` or a block does not fit the program.
     """
     ready = program if isinstance(program, DeviceProgram) else device_program(program)
     length, row_step, column_step = matrix_line(out, ready.program.n_columns)
@@ -82,7 +78,6 @@ class _Table:
 
     Attributes
     ----------
-    n_rows : int
     lines : list of device arrays
         The blocks, in the order of `BLOCKS`; absent blocks are empty.
     steps : list of uint64

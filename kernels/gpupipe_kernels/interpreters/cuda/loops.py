@@ -109,7 +109,6 @@ def _columns(stride: int) -> Any:
             lookup entry and the number of entries, 0 if they do not fit into shared memory.
         stack_cells : int32
             Cells of shared memory used by the stack.
-        n_rows : uint64
         out, column_step : array of float32, uint64
             The matrix, column by column, and the step from one column to the next.
         is_aligned : bool

@@ -73,7 +73,6 @@ def device_op(op: Opcode, block: int) -> DeviceOpcode:
 
     Parameters
     ----------
-    op : Opcode
     block : int
         Its source block, an index into `BLOCKS`; -1 if it has none.
     """

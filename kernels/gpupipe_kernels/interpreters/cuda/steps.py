@@ -301,7 +301,6 @@ def execute(
     ----------
     table : array of int32
         The instructions of `opcodes.device_table`, flattened.
-    k : uint64
     scalars, wide : arrays of float32 and float64
         The parameters, three and two per instruction: see `gpupipe_kernels.interpreters.cuda.schedule.Schedule`.
     luts, moved : array of float32, int32

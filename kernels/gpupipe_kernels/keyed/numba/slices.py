@@ -70,12 +70,10 @@ def running_sums(
         Microseconds.
     head : ndarray of uint8, shape (n,)
         1 for the first event of each key.
-    slices : EventSlices
     rate : float
         Half-lives per microsecond; 0 for no decay.
     squared : bool
         Whether to sum the squares.
-    n_threads : int
     """
     hi, lo, left = np.empty(len(time)), np.empty(len(time)), np.zeros((len(slices.first), 3))
     given = (values, time, head, rate, squared, slices.cuts, slices.first, left, hi, lo)

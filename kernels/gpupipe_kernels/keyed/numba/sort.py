@@ -37,7 +37,6 @@ def by_code(code: Array, n_codes: int, n_threads: int, order: Array = NO_ORDER) 
     ----------
     code : ndarray of int32, shape (n,)
         Below `n_codes`; rows with a code below 0 are dropped.
-    n_codes, n_threads : int
     order : ndarray of int32, shape (n,), optional
         Values to sort instead of the row numbers.
 
