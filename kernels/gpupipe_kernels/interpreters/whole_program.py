@@ -37,11 +37,19 @@ N_CODES, N_FOLDS = 7, 3
 def program() -> Program:
     """Return the program; its 31 columns are two panels of a row-major matrix."""
     parts = [
-        assembly.arithmetic(), assembly.bins(-1.0, 0.0, 1.0), assembly.impute(0.5, -8.0, 8.0, 0.3, 0.1),
-        assembly.of_number(Opcode.LOG1P), assembly.of_number(Opcode.YEO_JOHNSON, 0.5),
-        assembly.of_number(Opcode.SINE, 1e-4, 0.7), assembly.standardize(1e6, 0.3), assembly.calendar_parts(),
-        assembly.elapsed(1.6e15, 1e6), assembly.lookup(N_CODES), _out_of_fold(), _hours(),
-    ]  # fmt: skip
+        assembly.arithmetic(),
+        assembly.bins(-1.0, 0.0, 1.0),
+        assembly.impute(0.5, -8.0, 8.0, 0.3, 0.1),
+        assembly.of_number(Opcode.LOG1P),
+        assembly.of_number(Opcode.YEO_JOHNSON, 0.5),
+        assembly.of_number(Opcode.SINE, 1e-4, 0.7),
+        assembly.standardize(1e6, 0.3),
+        assembly.calendar_parts(),
+        assembly.elapsed(1.6e15, 1e6),
+        assembly.lookup(N_CODES),
+        _out_of_fold(),
+        _hours(),
+    ]
     points = assembly.of_points(Opcode.HAVERSINE, RADIUS_KM, 40.0)
     points.instructions[:, Field.ROW] += np.where(points.instructions[:, Field.ROW] >= 0, 2, 0)
     return _joined([*parts, points])
@@ -112,8 +120,17 @@ OUTPUTS = tuple(Argument(order, "float32", ("rows", "columns")) for order in ("c
 
 KERNELS = (
     KernelDeclaration(
-        "program", "every kind of instruction, written to a column-major and a row-major matrix",
-        INPUTS, OUTPUTS, "that of each instruction", 1e-5, 1e-2, _on_host, _on_host, _on_device, _sample,
+        "program",
+        "every kind of instruction, written to a column-major and a row-major matrix",
+        INPUTS,
+        OUTPUTS,
+        "that of each instruction",
+        1e-5,
+        1e-2,
+        _on_host,
+        _on_host,
+        _on_device,
+        _sample,
         tuple(cuda_interpreter.LOOPS.values()),
     ),
-)  # fmt: skip
+)

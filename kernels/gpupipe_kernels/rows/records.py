@@ -91,9 +91,8 @@ class RecordLayout:
     def starts(self) -> tuple[int, int, int, int]:
         """Position of the first cell of each kind in a flat array of its type, in the order of the kinds."""
         fields: Any = self.dtype.fields
-        return (
-            fields["single"][1] // 4, fields["double"][1] // 8, fields["times"][1] // 8, fields["codes"][1] // 4,
-        )  # fmt: skip
+        single, double, times, codes = (fields[name][1] for name in ("single", "double", "times", "codes"))
+        return single // 4, double // 8, times // 8, codes // 4
 
 
 def cells_of(records: HostArray) -> Cells:

@@ -66,10 +66,20 @@ def run(
         n_blocks = min(table.n_tiles(threads), max(1, MOST_BLOCKS // n_parts))
         loop.launch(
             (n_blocks * threads, n_parts),
-            lines, group, luts, np.int32(stack_cells), *table.folds, np.uint64(table.n_rows),
-            cells, np.uint64(step), _is_aligned(cells, step), *table.lines, *table.steps,
-            threads=threads, shared=4 * max(4, stack_cells + shared_cells),
-        )  # fmt: skip
+            lines,
+            group,
+            luts,
+            np.int32(stack_cells),
+            *table.folds,
+            np.uint64(table.n_rows),
+            cells,
+            np.uint64(step),
+            _is_aligned(cells, step),
+            *table.lines,
+            *table.steps,
+            threads=threads,
+            shared=4 * max(4, stack_cells + shared_cells),
+        )
 
 
 @dataclass(frozen=True)

@@ -77,9 +77,7 @@ def _tables(codes: Array, start: Array, n_threads: int) -> tuple[Array, Array, A
 
 
 @host_walk
-def first_of_codes_block(
-    codes: Array, head: Array, cuts: Array, last_seen: Array, is_first: Array, start: int, stop: int
-) -> None:
+def first_of_codes_block(codes, head, cuts, last_seen, is_first, start, stop):
     """Flag first occurrences; ``last_seen[c]`` is the start of the last key that contained code c."""
     for c in range(start, stop):
         key = np.int32(-1)
@@ -91,11 +89,7 @@ def first_of_codes_block(
 
 
 @host_walk
-def count_codes_block(
-    codes: Array, keep: Array, head: Array, row: Array, includes_current: bool, cuts: Array,
-    last_seen: Array,
-    out: Array, start: int, stop: int,
-) -> None:  # fmt: skip
+def count_codes_block(codes, keep, head, row, includes_current, cuts, last_seen, out, start, stop):
     for c in range(start, stop):
         key, n = np.int32(-1), 0
         for i in range(cuts[c], cuts[c + 1]):

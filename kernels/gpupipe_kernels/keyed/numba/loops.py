@@ -17,7 +17,6 @@ from gpupipe_kernels.keyed.formulas import (
     span_at,
 )
 from gpupipe_kernels.launch import host_walk, walk_of
-from gpupipe_kernels.typing import Array
 
 count = walk_of(count_at, "keyed_count")
 moment = walk_of(moment_at, "keyed_moment")
@@ -31,15 +30,13 @@ before = walk_of(before_at, "keyed_before")
 
 
 @host_walk
-def take(array: Array, index: Array, out: Array, start: int, stop: int) -> None:
+def take(array, index, out, start, stop):
     for i in range(start, stop):
         out[i] = array[index[i]]
 
 
 @host_walk
-def span(
-    low: Array, high: Array, cutoff: Array, time: Array, microseconds: int, out: Array, start: int, stop: int
-) -> None:
+def span(low, high, cutoff, time, microseconds, out, start, stop):
     for i in range(start, stop):
         if i > start and low[i] == low[i - 1] and high[i] >= high[i - 1] and cutoff[i] >= cutoff[i - 1]:
             bound = before_span(cutoff[i], microseconds)
