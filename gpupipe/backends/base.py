@@ -73,8 +73,8 @@ class Backend(ABC):
     n_threads : int
         Threads available to the process, by affinity and cgroup quota.
     last_interpreter : str
-        The interpreter of the last `run_program`, for the timeline: ``"numpy"``, ``"numba"`` or ``"cuda"``; ``""``
-        before the first.
+        The interpreter of the last `run_program`, for the timeline: ``"numpy"`` or ``"cuda"``; ``""`` before the
+        first.
     """
 
     name: Literal["cpu", "gpu"]
@@ -146,18 +146,7 @@ class Backend(ABC):
         """
 
     @abstractmethod
-    def interpreter(self, program: Program) -> str:
-        """Return the name of the interpreter that runs `program`, over any number of rows."""
-
-    @abstractmethod
-    def run_program(
-        self,
-        program: Program,
-        blocks: Mapping[str, Array],
-        out: Array,
-        fold: Array | None = None,
-        engine: str | None = None,
-    ) -> None:
+    def run_program(self, program: Program, blocks: Mapping[str, Array], out: Array, fold: Array | None = None) -> None:
         """Run `program` over the blocks of a table and write every column of `out`.
 
         Parameters
@@ -167,8 +156,6 @@ class Backend(ABC):
         out : array of float32, shape (rows, program.n_columns), column-major
         fold : array of int8, shape (rows,), optional
             The fold of each row; None: statistics of all rows.
-        engine : {"numpy", "numba"}, optional
-            An engine of the host; custom kernels always run with NumPy. A device has only one engine.
         """
 
     @abstractmethod

@@ -185,9 +185,7 @@ class RehearsalBackend(DeviceDouble):
         assert estimators.refusal(name, params, self.lacks) is None
         return OnDevice(self._pandas.estimator(name, params))
 
-    def run_program(
-        self, program: Any, blocks: Mapping[str, Any], out: Any, fold: Any = None, engine: str | None = None
-    ) -> None:
+    def run_program(self, program: Any, blocks: Mapping[str, Any], out: Any, fold: Any = None) -> None:
         """Run `program` on the host."""
         there = {name: _unwrapped(block) for name, block in blocks.items()}
         numpy_interpreter.run(program, there, _unwrapped(out), _unwrapped(fold))

@@ -291,8 +291,8 @@ class Leaning(FittedLinear):
 class Shifted(FittedFeatures):
     """Features whose third column differs from that of the saved program."""
 
-    def transform(self, table: Table, backend: Backend, engine: str | None = None) -> Array:
-        X = super().transform(table, backend, engine)
+    def transform(self, table: Table, backend: Backend) -> Array:
+        X = super().transform(table, backend)
         X[:, 2] += 0.01
         return X
 

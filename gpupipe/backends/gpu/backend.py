@@ -93,17 +93,7 @@ class GpuBackend(DeviceBackend):
     def choose_engine(self, family: KernelFamily, size: int) -> HostEngine:
         return self.host.choose_engine(family, size)
 
-    def interpreter(self, program: Program) -> str:
-        return "cuda"
-
-    def run_program(
-        self,
-        program: Program,
-        blocks: Mapping[str, Array],
-        out: Array,
-        fold: Array | None = None,
-        engine: str | None = None,
-    ) -> None:
+    def run_program(self, program: Program, blocks: Mapping[str, Array], out: Array, fold: Array | None = None) -> None:
         from gpupipe.backends.gpu.device_code import require_call_compiler
         from gpupipe_kernels.interpreters.cuda import interpreter as cuda_interpreter
 
@@ -112,7 +102,7 @@ class GpuBackend(DeviceBackend):
         there = ready.n_bytes
         on_device: Any = (blocks, out, fold)  # DeviceArrays
         cuda_interpreter.run(ready, *on_device)
-        self.last_interpreter = self.interpreter(program)
+        self.last_interpreter = "cuda"
         self._meter.add(to_device=ready.n_bytes - there)
 
     def reductions(self, n_values: int, engine: str | None = None) -> Any:

@@ -140,14 +140,13 @@ class FittedFeatures:
         table = encode_served(arrow, backend, self.input_schema)
         return table if self.derivation is None else self.derivation.run(table, arrow, events or {}, backend, as_of)
 
-    def transform(self, table: Table, backend: Backend, engine: str | None = None) -> Array:
+    def transform(self, table: Table, backend: Backend) -> Array:
         """Return the matrix of `table`, float32, shape (n_rows, len(features)), column-major.
 
-        `engine` ("numpy" or "numba") is as in `Backend.run_program`; for a partition, the engine of the driver. Raise
-        SchemaError if a column is missing or has another kind; LimitError if the matrix does not fit into memory;
+        Raise SchemaError if a column is missing or has another kind; LimitError if the matrix does not fit into memory;
         DataError if a user's kernel raises for a value.
         """
-        return self._run(self.program, table, None, backend, engine)
+        return self._run(self.program, table, None, backend)
 
     def transform_training(self, table: Table, backend: Backend) -> Array:
         """Return the matrix of the rows that were fitted, in which cross-fitted statistics exclude their own row."""
@@ -155,18 +154,15 @@ class FittedFeatures:
             return self.transform(table, backend)
         return self._run(self.training_program, table, self.folds, backend)
 
-    def _run(
-        self, program: Program, table: Table, folds: Array | None, backend: Backend, engine: str | None = None
-    ) -> Array:
+    def _run(self, program: Program, table: Table, folds: Array | None, backend: Backend) -> Array:
         out = _matrix(table.n_rows, program.n_columns, backend)
-        engine = engine or backend.interpreter(program)
         old, fits = layout(self.schema), _fits(table.schema, self.schema)
 
         def write(start: int, stop: int) -> None:
             part = slice_rows(table, start, stop)
             part = part if fits else arrange(part, self.schema, backend)
             fold = None if folds is None else folds[start:stop]
-            backend.run_program(program.moved(moves(old, part.places)), part.blocks, out[start:stop], fold, engine)
+            backend.run_program(program.moved(moves(old, part.places)), part.blocks, out[start:stop], fold)
 
         try:
             map_row_ranges(write, table.n_rows, backend, "features")

@@ -15,17 +15,13 @@ from gpupipe_kernels.program.program import Program
 def blocks_read(program: Program, blocks: Mapping[str, Any], n_rows: int) -> dict[str, Any]:
     """Return the blocks that a program reads, after checks that compiled code does not make.
 
+    Raise ValueError if a block is absent, has too few columns, or has another dtype or number of rows.
+
     Parameters
     ----------
     program : Program
         One that `Program.check` accepts.
     blocks : mapping of str to array, shape (columns, rows)
-    n_rows : int
-
-    Raises
-    ------
-    ValueError
-        If a block is absent, has too few columns, or has another dtype or number of rows.
     """
     table, read = program.instructions, {}
     for number, name in enumerate(BLOCKS):
@@ -71,12 +67,8 @@ def block_line(block: Any) -> tuple[int, int] | None:
 def matrix_line(out: Any, n_columns: int) -> tuple[int, int, int]:
     """Return the number of cells of the line of a matrix, and the steps from row to row and from column to column.
 
-    The first step is 1 in column-major order, the second in row-major order.
-
-    Raises
-    ------
-    ValueError
-        If the matrix is not float32, has another width, or is neither column-major nor row-major.
+    The first step is 1 in column-major order, the second in row-major order. Raise ValueError if the matrix is not
+    float32, has another width, or is neither column-major nor row-major.
     """
     if out.dtype != "float32" or len(out.shape) != 2 or out.shape[1] != n_columns:
         raise ValueError(f"expected a float32 matrix with {n_columns} columns, got {out.dtype} {out.shape}")

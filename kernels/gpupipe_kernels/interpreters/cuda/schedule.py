@@ -1,4 +1,4 @@
-"""Schedules: programs in the order and format that the compiled interpreters run."""
+"""Schedules: programs in the order and format that the device interpreter runs."""
 
 from __future__ import annotations
 
@@ -47,7 +47,6 @@ def schedule(program: Program, panel: int = 0) -> Schedule:
 
     Parameters
     ----------
-    program : Program
     panel : int
         0 groups segments that start with the same source column; n > 0 orders them by the first column that they write,
         in groups of n columns.
