@@ -22,6 +22,7 @@ from gpupipe.backends import choose, device_report
 from gpupipe.config import parse_config
 from gpupipe.datasets.churn import customers
 from gpupipe.errors import DeviceError, LimitError
+from gpupipe.io.device.obstacles import READ_ON_HOST
 from gpupipe.model_parts import latency
 from gpupipe.plan.costs import training_bytes
 from gpupipe.plan.run_plan import make_plan
@@ -201,6 +202,16 @@ def test_an_assumed_gpu_reports_fallbacks_and_that_forbid_would_refuse_them(tabl
     assert trained.device == "cpu" and "cuML has no histogram gradient boosting" in trained.reason
     assert "fallback: forbid would make this an error" in trained.notes
     assert stages["features"].peak_device_bytes > 0
+
+
+def test_an_assumed_gpu_leaves_text_files_to_the_host_which_is_not_a_fallback(table, tmp_path):
+    table.to_pandas().to_csv(tmp_path / "churn.csv", index=False)
+    config = of_file(tmp_path / "churn.csv").model_copy(update={"fallback": "forbid"})
+    plan, stages = plan_of(config, assume_gpu=16 * GIB)
+    assert plan.error is None
+    assert (stages["read"].device, stages["read"].reason) == ("cpu", READ_ON_HOST)
+    assert stages["read"].peak_device_bytes > 0  # the encoded table
+    assert stages["features"].device == "gpu"
 
 
 NETWORKS = ["mlp", "resnet", "ft_transformer"]
