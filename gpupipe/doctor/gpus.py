@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from gpupipe.backends.probe import MIN_CAPABILITY, GpuProbe
 from gpupipe.doctor.finding import Finding
-from gpupipe.doctor.processes import run_in_child
+from gpupipe.doctor.processes import evaluate_in_child
 from gpupipe.units import GIB
 
 SCARCE = 0.25  # free share of a GPU's memory; less means that other processes occupy it
@@ -36,7 +36,6 @@ import ctypes
 cuda, name = ctypes.CDLL("libcuda.so.1"), ctypes.c_char_p()
 code = cuda.cuInit(0)
 cuda.cuGetErrorName(code, ctypes.byref(name))
-print(code, (name.value or b"").decode())
 """
 COMPAT = "remove the cuda-compat folder from LD_LIBRARY_PATH, or update the driver (for a container, on its host)"
 FIXES = {
@@ -53,11 +52,11 @@ def cuda_findings(gpu: GpuProbe, timeout_seconds: float) -> list[Finding]:
     """Return a finding on CUDA initialization; none without a usable GPU."""
     if not gpu.usable:
         return []
-    failure, output = run_in_child(START, timeout_seconds)
+    failure, found = evaluate_in_child(START, '[code, (name.value or b"").decode()]', timeout_seconds)
     if failure:
         return [Finding("error", CUDA_CHECK, f"initialization failed: {failure}", "reinstall the NVIDIA driver")]
-    code, _, name = output.strip().partition(" ")
-    if code == "0":
+    code, name = found
+    if code == 0:
         return [Finding("ok", CUDA_CHECK, "initialized")]
     fix = FIXES.get(name, "restart the machine; if that does not help, check sudo dmesg | grep -i nvrm")
     return [Finding("error", CUDA_CHECK, f"initialization failed: error {code}, {name}", fix)]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -19,7 +18,7 @@ from gpupipe.doctor.distributions import (
     suitable_major,
 )
 from gpupipe.doctor.finding import Finding
-from gpupipe.doctor.processes import run_in_child
+from gpupipe.doctor.processes import evaluate_in_child
 
 AT_ONCE = 2  # processes: each reads hundreds of megabytes from disk
 IMPORTED_AS = {"numba_cuda": "numba.cuda"}  # replaces Numba's own module
@@ -30,7 +29,7 @@ with suppress(Exception):
     from gpupipe_kernels.numpy_compat import restore_row_stack
     restore_row_stack()
 """
-# Expressions for whether a package is built with CUDA, printed as JSON by the process that imported it.
+# Expressions for whether a package is built with CUDA.
 BUILT_WITH = {
     "xgboost": "bool(xgboost.build_info().get('USE_CUDA'))",
     "torch": "bool(torch.version.cuda)",
@@ -59,22 +58,9 @@ def import_findings(installed: Distributions, gpu: GpuProbe, timeout_seconds: fl
 
 def try_imports(modules: Sequence[str], timeout_seconds: float) -> ImportTrial:
     """Import `modules`, one after the other, in a child process."""
-    failure, output = run_in_child(_code(modules), timeout_seconds)
-    return ImportTrial(failure, None if failure else _has_cuda(output))
-
-
-def _code(modules: Sequence[str]) -> str:
     imports = "; ".join(f"import {IMPORTED_AS.get(module, module)}" for module in modules)
-    return f"{AS_IN_A_RUN}{imports}; import json; print(); print(json.dumps({BUILT_WITH.get(modules[-1])}))"
-
-
-def _has_cuda(output: str) -> bool | None:
-    """Return the value on the last line; libraries may print before it."""
-    try:
-        value = json.loads(output.strip().splitlines()[-1])
-    except (IndexError, ValueError):
-        return None
-    return value if isinstance(value, bool) else None
+    has_cuda = BUILT_WITH.get(modules[-1], "None")
+    return ImportTrial(*evaluate_in_child(AS_IN_A_RUN + imports, has_cuda, timeout_seconds))
 
 
 def _finding(installed: Distributions, gpu: GpuProbe, module: str, trial: ImportTrial) -> Finding:

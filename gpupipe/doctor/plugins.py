@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from typing import cast
 
 from gpupipe.doctor.finding import Finding, Level
-from gpupipe.doctor.processes import run_in_child
+from gpupipe.doctor.processes import evaluate_in_child
 from gpupipe.entry_points import KINDS, installed_plugins
 
 CHECK = "plug-ins"
-CODE = "import json; from gpupipe.plugins.states import plugin_states; print(); print(json.dumps(plugin_states()))"
 
 
 def plugin_findings(timeout_seconds: float) -> list[Finding]:
@@ -18,10 +16,8 @@ def plugin_findings(timeout_seconds: float) -> list[Finding]:
     titles = [p.title for group in KINDS for plugins in installed_plugins(group).values() for p in plugins]
     if not titles:
         return []
-    failure, output = run_in_child(CODE, timeout_seconds)
+    code = "from gpupipe.plugins.states import plugin_states"
+    failure, states = evaluate_in_child(code, "plugin_states()", timeout_seconds)
     if failure:
         return [Finding("error", CHECK, f"{', '.join(titles)}; loading them failed: {failure}", "remove its package")]
-    return [
-        Finding(cast(Level, state["level"]), CHECK, state["found"], state["fix"])
-        for state in json.loads(output.strip().splitlines()[-1])
-    ]
+    return [Finding(cast(Level, state["level"]), CHECK, state["found"], state["fix"]) for state in states or ()]

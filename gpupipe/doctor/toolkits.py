@@ -2,25 +2,18 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from pathlib import Path
 
 from gpupipe.backends.probe import GpuProbe, dotted
 from gpupipe.doctor.distributions import Distributions, suitable_major
 from gpupipe.doctor.finding import Finding
-from gpupipe.doctor.processes import run_in_child
+from gpupipe.doctor.processes import evaluate_in_child
 from gpupipe_kernels.device.binaries import BUILD, DeviceCodeError, file_for, is_ready
 from gpupipe_kernels.toolchain import export_command, find_toolkits, visibility_settings
 
 CHECK = "CUDA libraries"
-SEARCH = """
-import json
-from gpupipe_kernels.toolchain import find_libraries
-found = find_libraries()
-print()
-print(json.dumps(found))
-"""
+SEARCH = "from gpupipe_kernels.toolchain import find_libraries"
 
 
 def library_findings(
@@ -53,11 +46,8 @@ def library_findings(
 
 def _search(settings: Mapping[str, str], timeout_seconds: float) -> dict[str, str]:
     """Return library to path as numba-cuda finds them under these environment variables; empty if it fails."""
-    failure, output = run_in_child(SEARCH, timeout_seconds, settings)
-    if failure:
-        return {}
-    found: dict[str, str] = json.loads(output.strip().splitlines()[-1])
-    return found
+    _, found = evaluate_in_child(SEARCH, "find_libraries()", timeout_seconds, settings)
+    return found or {}
 
 
 KERNEL_CHECK = "GPU kernels"

@@ -36,14 +36,14 @@ def test_a_package_that_imports_is_ok(site: Any, said: Any) -> None:
 @pytest.mark.parametrize(
     ("code", "words"),
     [
-        ("import os; os.abort()", "import failed: killed by SIGABRT: no error output"),
+        ("import os; os.abort()", "import failed: crashed (SIGABRT): no error output"),
         (
             "raise ImportError('libcudart.so.12: gone')",
             "import failed: ImportError: libcudart.so.12: gone",
         ),
         ("raise SystemExit(3)", "import failed: no error output"),
         ("import os, sys; print('no GPU', file=sys.stderr); sys.stderr.flush(); os._exit(1)", "import failed: no GPU"),
-        ("import os; os.kill(os.getpid(), 11)", "import failed: killed by SIGSEGV: no error output"),
+        ("import os; os.kill(os.getpid(), 11)", "import failed: crashed (SIGSEGV): no error output"),
     ],
 )
 def test_a_package_that_crashes_is_reported_and_doctor_survives(site: Any, said: Any, code: str, words: str) -> None:
