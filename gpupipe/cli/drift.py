@@ -10,16 +10,14 @@ import click
 
 from gpupipe.cli.options import (
     PATH_OR_URL,
-    allow_code_option,
     device_option,
-    limit_option,
     mode_option,
     output_file_option,
     parse_limits,
     parse_tables,
     require_date,
     table_option,
-    untrusted_option,
+    untrusted_options,
 )
 from gpupipe.cli.source_options import parse_source_options, rewrite_terms, source_option, use_command_line_terms
 from gpupipe.errors import ConfigError, DataError
@@ -60,9 +58,7 @@ if TYPE_CHECKING:
     metavar="local|ADDRESS|FILE",
     help="Count on Dask workers: started on this machine (local), or those of a scheduler (address or file).",
 )
-@allow_code_option
-@untrusted_option
-@limit_option
+@untrusted_options
 @click.option("--json", "as_json", is_flag=True, help="Print the report as one JSON document, with all counts.")
 @click.option("--quiet", is_flag=True, help="Print errors only.")
 def command(

@@ -10,20 +10,16 @@ import click
 
 from gpupipe.cli.options import (
     PATH_OR_URL,
-    allow_code_option,
+    copied_column_options,
     device_option,
-    id_option,
-    keep_option,
-    limit_option,
     mode_option,
-    no_id_option,
     output_file_option,
     parse_limits,
     parse_tables,
     require_date,
     safe_csv_option,
     table_option,
-    untrusted_option,
+    untrusted_options,
 )
 from gpupipe.cli.source_options import parse_source_options, rewrite_terms, source_option, use_command_line_terms
 from gpupipe.errors import ConfigError
@@ -40,9 +36,7 @@ if TYPE_CHECKING:
 @click.option(
     "--interactions", is_flag=True, help="Write the interaction of each pair of columns as well; models of trees only."
 )
-@id_option
-@no_id_option
-@keep_option
+@copied_column_options
 @source_option
 @table_option
 @safe_csv_option
@@ -50,9 +44,7 @@ if TYPE_CHECKING:
     "--as-of", metavar="DATE", help="Explain as of this date, such as 2024-06-30, instead of the training cut-offs."
 )
 @device_option
-@allow_code_option
-@untrusted_option
-@limit_option
+@untrusted_options
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document on stdout: a summary.")
 @click.option("--quiet", is_flag=True, help="Print errors only.")
 def command(

@@ -47,37 +47,6 @@ no_code_option = click.option(
 allow_code_option = click.option(
     "--allow-code", is_flag=True, help="Run the Python code in the model: kernels written by its author."
 )
-
-untrusted_option = click.option(
-    "--untrusted",
-    is_flag=True,
-    help="Run the model in a child process with limits, for models from untrusted sources. A model that crashes, hangs "
-    "or needs too much memory ends with exit code 5.",
-)
-limit_option = click.option(
-    "--limit",
-    "limits",
-    metavar="memory=SIZE|time=DURATION",
-    multiple=True,
-    help="A limit of --untrusted, repeatable. Defaults: half of the available memory; per batch of up to 1,048,576 "
-    "rows, 120 s plus 2 ms per row.",
-)
-
-id_option = click.option(
-    "--id",
-    "ids",
-    metavar="COLUMN",
-    multiple=True,
-    help="Copy this identifier column to the front of the output. Repeatable. Default: the identifiers in the "
-    "training data.",
-)
-no_id_option = click.option("--no-id", is_flag=True, help="Copy no identifiers.")
-keep_option = click.option(
-    "--keep",
-    metavar="COLUMNS",
-    multiple=True,
-    help='Copy further columns unchanged: names and globs, such as "plan,signup_*". Repeatable.',
-)
 table_option = click.option(
     "--table", "tables", metavar="NAME=FILE", multiple=True, help="A further table of the model, by name. Repeatable."
 )
@@ -86,6 +55,45 @@ safe_csv_option = click.option(
     is_flag=True,
     help="Prefix texts and column names of a CSV output that a spreadsheet would run as a formula with an apostrophe.",
 )
+
+
+def untrusted_options(command: Command) -> Command:
+    """Add ``--allow-code``, ``--untrusted`` and ``--limit`` to a command that opens a model."""
+    untrusted = click.option(
+        "--untrusted",
+        is_flag=True,
+        help="Run the model in a child process with limits, for models from untrusted sources. A model that crashes, "
+        "hangs or needs too much memory ends with exit code 5.",
+    )
+    limit = click.option(
+        "--limit",
+        "limits",
+        metavar="memory=SIZE|time=DURATION",
+        multiple=True,
+        help="A limit of --untrusted, repeatable. Defaults: half of the available memory; per batch of up to 1,048,576 "
+        "rows, 120 s plus 2 ms per row.",
+    )
+    return allow_code_option(untrusted(limit(command)))
+
+
+def copied_column_options(command: Command) -> Command:
+    """Add ``--id``, ``--no-id`` and ``--keep``, the columns of the input that are copied to the output."""
+    identifiers = click.option(
+        "--id",
+        "ids",
+        metavar="COLUMN",
+        multiple=True,
+        help="Copy this identifier column to the front of the output. Repeatable. Default: the identifiers in the "
+        "training data.",
+    )
+    no_identifiers = click.option("--no-id", is_flag=True, help="Copy no identifiers.")
+    further = click.option(
+        "--keep",
+        metavar="COLUMNS",
+        multiple=True,
+        help='Copy further columns unchanged: names and globs, such as "plan,signup_*". Repeatable.',
+    )
+    return identifiers(no_identifiers(further(command)))
 
 
 def _set_policy(ctx: click.Context, param: click.Parameter, value: Any) -> None:

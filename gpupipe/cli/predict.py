@@ -10,20 +10,16 @@ import click
 
 from gpupipe.cli.options import (
     PATH_OR_URL,
-    allow_code_option,
+    copied_column_options,
     device_option,
-    id_option,
-    keep_option,
-    limit_option,
     mode_option,
-    no_id_option,
     output_file_option,
     parse_limits,
     parse_tables,
     require_date,
     safe_csv_option,
     table_option,
-    untrusted_option,
+    untrusted_options,
 )
 from gpupipe.cli.source_options import parse_source_options, rewrite_terms, source_option, use_command_line_terms
 from gpupipe.errors import ConfigError
@@ -42,9 +38,7 @@ if TYPE_CHECKING:
     callback=None,
 )
 @mode_option
-@id_option
-@no_id_option
-@keep_option
+@copied_column_options
 @click.option(
     "--explain",
     metavar="K",
@@ -73,9 +67,7 @@ if TYPE_CHECKING:
     metavar="local|ADDRESS|FILE",
     help="Score on Dask workers: started on this machine (local), or those of a scheduler (address or file).",
 )
-@allow_code_option
-@untrusted_option
-@limit_option
+@untrusted_options
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document on stdout: a summary of the scoring.")
 @click.option("--quiet", is_flag=True, help="Print errors only.")
 def command(

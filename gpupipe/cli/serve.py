@@ -9,7 +9,7 @@ from typing import Any
 
 import click
 
-from gpupipe.cli.options import allow_code_option, limit_option, parse_limits, untrusted_option
+from gpupipe.cli.options import parse_limits, untrusted_options
 from gpupipe.serve.settings import UNITS, ServeSettings
 
 
@@ -49,9 +49,7 @@ def _settings_options(command: Callable[..., int]) -> Callable[..., int]:
 @click.command
 @click.argument("model", metavar="RUN_OR_MODEL")
 @_settings_options
-@allow_code_option
-@untrusted_option
-@limit_option
+@untrusted_options
 def command(model: str, untrusted: bool, limits: tuple[str, ...], **options: Any) -> int:
     """Serve predictions of a model over HTTP: of a run directory, a model directory, or a symbolic link to one.
 

@@ -8,13 +8,11 @@ from typing import TYPE_CHECKING
 import click
 
 from gpupipe.cli.options import (
-    allow_code_option,
     device_option,
     emit,
     json_options,
-    limit_option,
     parse_limits,
-    untrusted_option,
+    untrusted_options,
 )
 
 if TYPE_CHECKING:
@@ -28,9 +26,7 @@ ORIGIN = "not checked: hashes and recorded rows show damage, not who made the mo
 @click.command
 @click.argument("model", metavar="RUN_OR_MODEL", type=click.Path(path_type=Path))
 @device_option
-@allow_code_option
-@untrusted_option
-@limit_option
+@untrusted_options
 @json_options
 def command(
     model: Path,

@@ -10,9 +10,9 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Sequence
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from gpupipe.artifact.manifest import CARD, load
 from gpupipe.inference.parity.verification import Verification
@@ -32,6 +32,7 @@ from gpupipe.units import KIB, format_size
 
 if TYPE_CHECKING:
     import jinja2
+    import jinja2.runtime
 
 MOST_BYTES = 64 * KIB
 SECTION_END = "\f"  # no name or message contains it: control characters are shown as escapes
@@ -51,7 +52,15 @@ def write_card(
 
 def render_card(facts: CardFacts) -> str:
     """Return the text of the card, at most `MOST_BYTES` long: what exceeds them is dropped from the end, by section."""
-    rendered = _template(facts).render(
+    functions = (
+        example_row, prediction_calls, file_table,
+        quality_facts.metric_table, quality_facts.slice_table, quality_facts.scores, quality_facts.rare_classes,
+        quality_facts.sparse_columns, quality_facts.new_levels, quality_facts.parity_table,
+        column_facts.source_label, column_facts.further_tables, column_facts.class_table,
+        column_facts.importance_texts, column_facts.column_table, column_facts.further_importances,
+    )  # fmt: skip
+    rendered = _template().render(
+        {function.__name__: partial(function, facts) for function in functions},
         facts=facts,
         job=facts.job,
         config=facts.job.config,
@@ -78,8 +87,9 @@ def render_card(facts: CardFacts) -> str:
     return card
 
 
-def _template(facts: CardFacts) -> jinja2.Template:
-    """Return the template, in which names and messages have secrets hidden."""
+@cache  # compiling the template takes longer than filling it
+def _template() -> jinja2.Template:
+    """Return the template; its filters for names and messages hide the secrets of the run in `facts`."""
     import jinja2
 
     environment = jinja2.Environment(
@@ -95,14 +105,11 @@ def _template(facts: CardFacts) -> jinja2.Template:
         column_facts.rule_text,
     )  # fmt: skip
     environment.filters |= {function.__name__: function for function in filters}
-    environment.filters |= {"name": facts.name, "text": facts.text, "names": facts.names, "shown": facts.shown}
     environment.filters["shell_quote"] = shlex.quote
-    functions = (
-        example_row, prediction_calls, file_table,
-        quality_facts.metric_table, quality_facts.slice_table, quality_facts.scores, quality_facts.rare_classes,
-        quality_facts.sparse_columns, quality_facts.new_levels, quality_facts.parity_table,
-        column_facts.source_label, column_facts.further_tables, column_facts.class_table,
-        column_facts.importance_texts, column_facts.column_table, column_facts.further_importances,
-    )  # fmt: skip
-    environment.globals |= {function.__name__: partial(function, facts) for function in functions}
+    for name in ("name", "names", "text", "shown"):
+        environment.filters[name] = jinja2.pass_context(partial(_call_facts, name))
     return environment.get_template("card.md.jinja")
+
+
+def _call_facts(method: str, context: jinja2.runtime.Context, *arguments: Any) -> str:
+    return str(getattr(context["facts"], method)(*arguments))
