@@ -34,7 +34,7 @@ from gpupipe.pipeline.records.candidate_latency import measure_latency
 from gpupipe.pipeline.records.card.card import write_card
 from gpupipe.pipeline.records.champion_explanation import explain_champion
 from gpupipe.pipeline.records.drift_reference import collect_reference
-from gpupipe.pipeline.records.export import export_model
+from gpupipe.pipeline.records.export import ModelRecords, export_model
 from gpupipe.pipeline.records.held_out_table import held_out_table
 from gpupipe.pipeline.records.importances_and_plots import ExplainedRows, ModelPlots, draw, measure_importances
 from gpupipe.pipeline.records.intervals import measure_coverage
@@ -275,11 +275,8 @@ def _export_model(explained: ExplainedRun, folder: Path, stage: Stage) -> None:
     best, trial = outcome.leaderboard[0], make_trial_rows(job, outcome.champion.features)
     with optional_part(job.timeline, "the model has no reference for `gpupipe drift`"):
         drift = collect_reference(job, outcome, explained.trained.champion_rows)
-    parity = export_model(
-        folder, outcome.champion, job.goal, outcome.decision, job.config, best.metrics, trial, job.backend,
-        job.rules.served, job.table.schema, explained.importances, job.metrics[0],
-        find_identifiers(job.config, job.files), drift,
-    )  # fmt: skip
+    records = ModelRecords(explained.importances, find_identifiers(job.config, job.files), drift)
+    parity = export_model(folder, outcome.champion, job, outcome.decision, best.metrics, trial, records)
     if parity is not None:
         stage.note(f"reloaded on the CPU, the model gives the same output: {parity.summary}")
     with optional_part(job.timeline, "the model card was not written"):

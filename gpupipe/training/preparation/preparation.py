@@ -67,7 +67,7 @@ class ReadRequest:
 
 
 @dataclass(frozen=True)
-class ReadRows:
+class UnsplitRows:
     """The rows of a run with its target columns and its goal, as `read_rows` and `derive_columns` return them."""
 
     found: ReadTable[Any]
@@ -92,7 +92,7 @@ def open_job(
     return make_job(request, rows)
 
 
-def read_rows(request: ReadRequest) -> ReadRows:
+def read_rows(request: ReadRequest) -> UnsplitRows:
     """Read the table and infer the goal."""
     config, backend, readers, files = request.config, request.backend, request.readers, request.files
     with request.timeline.stage("read", (readers or backend).place) as stage:
@@ -111,7 +111,7 @@ def read_rows(request: ReadRequest) -> ReadRows:
         goal = find_goal(targets, source.positives, models, source.quantile_levels, source.task)
         stage.rows_held = found.table.rows_by_worker()
         stage.note(goal.note)
-    return ReadRows(found, files, targets, goal)
+    return UnsplitRows(found, files, targets, goal)
 
 
 def _read_targets(
@@ -125,7 +125,7 @@ def _read_targets(
     return targets
 
 
-def derive_columns(request: ReadRequest, rows: ReadRows) -> ReadRows:
+def derive_columns(request: ReadRequest, rows: UnsplitRows) -> UnsplitRows:
     """Return the rows with the columns that ops derive before the split.
 
     Rows without a target are included, because they are part of the history of others.
@@ -149,7 +149,7 @@ def derive_columns(request: ReadRequest, rows: ReadRows) -> ReadRows:
     return replace(rows, found=replace(rows.found, table=table, sources=None), derivation=derivation)
 
 
-def make_job(request: ReadRequest, rows: ReadRows) -> Job:
+def make_job(request: ReadRequest, rows: UnsplitRows) -> Job:
     """Return the job, without the rows in which a target is null."""
     config, backend, timeline, workers = request.config, request.backend, request.timeline, request.workers
     found, targets, goal = rows.found, rows.targets, rows.goal
