@@ -35,7 +35,7 @@ from tornado.iostream import IOStream
 import gpupipe as gp
 from gpupipe.bench.machine import describe_machine
 from gpupipe.files.jsonfile import write_json
-from gpupipe.io.formats.registry import load_generator
+from gpupipe.io.file_formats import load_generator
 from gpupipe.units import GIB, MIB
 
 ROWS, TURNS, WORKERS = 5_000_000, 3, 2

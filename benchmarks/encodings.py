@@ -22,7 +22,7 @@ from gpupipe.config import Config, ModelEntry, load_config
 from gpupipe.errors import GpupipeError
 from gpupipe.features.program.fitted import write_matrix
 from gpupipe.files.jsonfile import write_json
-from gpupipe.models.boosting import HistGradientBoosting
+from gpupipe.models.scikit_learn.settings.hist_boosting import HistGradientBoosting
 from gpupipe.training.fit import fit_view, train
 
 BOOSTING = "hist_gradient_boosting"

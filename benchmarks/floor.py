@@ -22,6 +22,7 @@ from gpupipe.backends.cpu.backend import CpuBackend
 from gpupipe.typing import Array
 
 if TYPE_CHECKING:
+    from gpupipe.backends.base import Backend
     from gpupipe.bench.stages import SplitTable
     from gpupipe.features.program.fitted import FittedFeatures
     from gpupipe.table.blocks import Table
@@ -101,61 +102,45 @@ def measure(config: Path, n_rows: int) -> dict[str, Any]:
         return _figures(split)
 
 
-class OneEngine(CpuBackend):
-    """Host backend with a fixed engine, ``"numpy"`` or ``"numba"``, for any number of rows."""
-
-    def __init__(self, engine: str) -> None:
-        super().__init__()
-        self.engine = engine
-
-    def interpreter(self, program: Program) -> str:
-        """Return the engine; some columns are computed before they are reduced."""
-        return self.engine
-
-
-def fit_with(backend: OneEngine, split: SplitTable, table: Table) -> FittedFeatures:
-    """Fit the features of a configuration on the rows of `table`."""
+def fit_with(engine: str, backend: Backend, split: SplitTable, table: Table) -> FittedFeatures:
+    """Fit the features of a configuration on the rows of `table`, with reductions by ``"numpy"`` or ``"numba"``."""
     from gpupipe.features.program.fit import fit_features
     from gpupipe.features.statistics.training import Statistics
 
     config, learned = split.job.config, split.rows.statistics
     assert learned is not None
-    statistics = Statistics(table, backend, learned.target, config.seed, backend.engine)
+    statistics = Statistics(table, backend, learned.target, config.seed, engine)
     return fit_features(config.features, statistics, "dense")
 
 
 def _figures(split: SplitTable) -> dict[str, Any]:
     from gpupipe.features.program.fit import fit_features
     from gpupipe.table.arrange import arrange
-    from gpupipe_kernels.interpreters.numba import interpreter as numba_interpreter
-    from gpupipe_kernels.interpreters.numpy import interpreter as numpy_interpreter
+    from gpupipe_kernels.interpreters.numpy import interpreter
     from gpupipe_kernels.reduce.numba import engine as numba_engine
 
     job, learned = split.job, split.rows.statistics
     assert learned is not None
     backend, features = job.backend, fit_features(job.config.features, learned, "dense")
     table, program = arrange(learned.table, features.schema, job.backend), features.program
-    matrices = {order: backend.xp.zeros((table.n_rows, program.n_columns), "float32", order) for order in "FC"}
-    numba_interpreter.warm()
+    matrix = backend.xp.zeros((table.n_rows, program.n_columns), "float32", "F")
     numba_engine.warm()
 
-    def transform(interpreter: Any, order: str) -> Callable[[], object]:
-        return lambda: interpreter.run(program, table.blocks, matrices[order], None, backend.n_threads)
+    def transform() -> None:
+        interpreter.run(program, table.blocks, matrix, None, backend.n_threads)
 
     def fit(engine: str) -> Callable[[], object]:
-        kept = OneEngine(engine)  # start its threads once
-        return lambda: fit_with(kept, split, table)
+        kept = CpuBackend()  # start its threads once
+        return lambda: fit_with(engine, kept, split, table)
 
     needed = traffic(program)
     read = Traffic(needed.read + (learned.target.values.itemsize if learned.target else 0), 0)
     operations: dict[str, tuple[Callable[[], object], Traffic]] = {
-        "NumPy, column-major": (transform(numpy_interpreter, "F"), needed),
-        "Numba, column-major": (transform(numba_interpreter, "F"), needed),
-        "Numba, row-major": (transform(numba_interpreter, "C"), needed),
+        "transform": (transform, needed),
         "fit, NumPy": (fit("numpy"), read),
         "fit, Numba": (fit("numba"), read),
     }
-    cells = matrices["F"].T.reshape(-1)
+    cells = matrix.T.reshape(-1)
     seconds = interleaved(
         {**bandwidth_operations(cells, backend.n_threads), **{name: run for name, (run, _) in operations.items()}}
     )

@@ -11,6 +11,8 @@ import pytest
 from hypothesis import settings
 
 from gpupipe.backends import device_report, probe
+from tests.drawings import figures_drawn_once as figures_drawn_once
+from tests.drawings import real_drawings as real_drawings
 from tests.hostile_modules import imported_modules, write_hostile_modules
 from tests.markers import LEFT_OUT, add_markers, is_left_out
 from tests.seeds import VARIABLE, choose_seed, kernel_seed

@@ -194,6 +194,53 @@ def test_a_child_ends_with_a_killed_parent(child: Child, tmp_path: Path) -> None
         time.sleep(0.02)
 
 
+LAST = """
+import os, sys, threading
+from pathlib import Path
+from gpupipe.children import serve
+
+def finish():
+    threading.Event().wait(float(os.environ["WORK"]))
+    Path(os.environ["LAST"]).write_text("done")
+
+serve(lambda message: message, finish)
+"""
+QUIT = """
+import os, sys
+from gpupipe.children import Child, ChildLimits, child as module
+
+module.EXIT_SECONDS = float(os.environ["PATIENCE"])
+child = Child("gpupipe_last", ChildLimits(seconds=60), outlives=True)
+child.request(b"")
+"""
+
+
+@pytest.mark.parametrize(
+    ("parent", "work", "patience"),
+    [("", 0.2, 0.01), ("os._exit(0)", 0.2, 0.01), ("os.kill(os.getpid(), 9)", 0.2, 0.01), ("child.close()", 0.0, 30.0)],
+)
+def test_a_child_that_outlives_its_parent_finishes_its_work(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, parent: str, work: float, patience: float
+) -> None:
+    (tmp_path / "gpupipe_last.py").write_text(LAST)
+    (tmp_path / "parent.py").write_text(f"{QUIT}{parent}\n")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    done = tmp_path / "done"
+    settings = {"LAST": str(done), "WORK": str(work), "PATIENCE": str(patience)}
+    subprocess.run(python_command(str(tmp_path / "parent.py")), env=child_environment(settings), check=False)
+    deadline = time.monotonic() + 30
+    while not (done.exists() and done.read_text()):
+        assert time.monotonic() < deadline, "its last work is not done"
+        time.sleep(0.02)
+
+
+def test_a_request_that_waits_for_a_killed_child_raises(child: Child) -> None:
+    pid = int(child.request(b"pid"))
+    threading.Timer(0.2, child.kill).start()
+    assert ended(child, b"hang").cause == "memory"
+    assert not is_alive(pid)
+
+
 def test_ctrl_c_ends_the_child_and_is_raised(child: Child) -> None:
     pid = int(child.request(b"pid"))
     threading.Timer(0.3, os.kill, (os.getpid(), signal.SIGINT)).start()

@@ -16,6 +16,8 @@ from pathlib import Path
 
 import pytest
 
+from tools import rooms
+
 ROOT = Path(__file__).parent.parent
 ENTRY_POINTS = {"gpupipe.ops", "gpupipe.models", "gpupipe.readers", "gpupipe.metrics"}  # groups, not modules
 MODULES = sorted([*ROOT.glob("gpupipe/**/*.py"), *ROOT.glob("kernels/gpupipe_kernels/**/*.py")])
@@ -135,35 +137,11 @@ def n_parameters(function: ast.FunctionDef | ast.AsyncFunctionDef) -> int:
 
 def test_no_modules_import_each_other_in_a_circle() -> None:
     """Nor inside functions, where the circle would only be hidden; imports for type checkers do not run."""
-    graph = {dotted(module): set(imported_modules(module)) - {dotted(module)} for module in MODULES}
+    graph = {module: rooms.imports(module) - {module} for module in rooms.modules()}
     try:
         TopologicalSorter(graph).prepare()
     except CycleError as error:
         pytest.fail(" is imported by ".join(error.args[1]))
-
-
-def dotted(module: Path) -> str:
-    names = module.relative_to(ROOT).with_suffix("").as_posix().removeprefix("kernels/").removesuffix("/__init__")
-    return names.replace("/", ".")
-
-
-OURS = {dotted(module) for module in MODULES}
-
-
-def imported_modules(module: Path) -> Iterator[str]:
-    """Yield our modules that a module imports, at its top or inside functions."""
-    waiting: list[ast.AST] = [parse(module)]
-    while waiting:
-        node = waiting.pop()
-        if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING":
-            waiting += node.orelse
-        elif isinstance(node, ast.Import):
-            yield from (name.name for name in node.names if name.name in OURS)
-        elif isinstance(node, ast.ImportFrom) and node.module is not None:
-            names = [f"{node.module}.{name.name}" for name in node.names]
-            yield from (name if name in OURS else node.module for name in names if {name, node.module} & OURS)
-        elif not isinstance(node, ast.expr):
-            waiting += ast.iter_child_nodes(node)
 
 
 def test_the_changelog_has_this_version() -> None:
@@ -188,6 +166,41 @@ def test_a_module_named_in_a_text_exists() -> None:
         and not exists(name)
     }
     assert missing == set()
+
+
+def test_a_path_named_in_a_text_exists() -> None:
+    """A path is complete, or begins anywhere below the packages: `io/formats/registry.py`."""
+    files = [path for folder in ("gpupipe", "kernels", *DEVELOPER_FOLDERS) for path in (ROOT / folder).rglob("*.*")]
+    known = {"/" + name_of(path) for path in [*files, *ROOT.glob("*/*")]}
+    ends = {end for name in known for end in endings(name)}
+    texts = {*ROOT.glob("*.md"), *ROOT.glob("docs/design/*.md"), *MODULES} - {ROOT / "CHANGELOG.md"}
+    missing = {
+        f"{name_of(text)}: {path}"
+        for text in texts
+        for path in re.findall(r"`([\w/]+/\w+\.py)`", text.read_text())
+        if f"/{path}" not in ends
+    }
+    assert missing == set()
+
+
+DEVELOPER_FOLDERS = ("tests", "tools", "benchmarks", "docs")
+
+
+def endings(name: str) -> Iterator[str]:
+    """Yield the ends of a path that begin with a slash, itself first."""
+    at = 0
+    while at >= 0:
+        yield name[at:]
+        at = name.find("/", at + 1)
+
+
+def test_the_page_of_the_rooms_is_up_to_date() -> None:
+    stale = {
+        name_of(path)
+        for path, make in ((rooms.PAGE, rooms.page), (rooms.PICTURE, rooms.picture))
+        if path.read_text() != make()
+    }
+    assert stale == set(), "run `python -m tools.rooms`"
 
 
 @cache

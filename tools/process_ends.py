@@ -33,6 +33,7 @@ LONGEST_SECONDS = 300.0
 LATEST_SIGNAL_SECONDS = 6.0
 MOST_BYTES = 40_000  # of a table: the start of a process is tested, not its speed
 WRONG = ("terminate called", "Fatal Python error", "this is a bug in gpupipe", "core dumped")
+IN_PYTHON = "Fatal Python error: init_import_site"  # a signal during Python's own start, before a line of gpupipe
 
 
 @dataclass
@@ -66,7 +67,7 @@ def problem_of(code: int, sent: int | None, output: str) -> str:
     >>> problem_of(143, signal.SIGTERM, "")
     ''
     """
-    if sent is not None and code in (-sent, 128 + sent):
+    if sent is not None and (code in (-sent, 128 + sent) or IN_PYTHON in output):
         return ""
     if code < 0:
         return f"ended by {signal.Signals(-code).name}"

@@ -25,11 +25,8 @@ class ArtifactReader:
 
     `manifest` has the values of manifest.json, `manifest_bytes` its content.
 
-    Raises
-    ------
-    ArtifactError
-        If a file is missing, altered, unlisted or not a regular file, or the format version is not supported; the
-        message names the file. Methods raise it if a part does not exist or does not parse.
+    Raise ArtifactError if a file is missing, altered, unlisted or not a regular file, or the format version is not
+    supported; the message names the file. Methods raise it if a part does not exist or does not parse.
     """
 
     def __init__(self, folder: Path) -> None:

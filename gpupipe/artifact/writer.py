@@ -23,15 +23,10 @@ class ArtifactWriter:
 
     A part is one file, named with the suffix of its format: ``"features.json"``, ``"tables.npz"``.
 
-    Parameters
-    ----------
-    folder : Path
-        The directory to create; it may exist if it is empty.
+    - `folder`: the directory to create; it may exist if it is empty.
 
-    Raises
-    ------
-    ArtifactError
-        If the folder is not empty. Methods raise it if a name is invalid or taken, or a value cannot be written.
+    Raise ArtifactError if the folder is not empty. Methods raise it if a name is invalid or taken, or a value cannot be
+    written.
     """
 
     def __init__(self, folder: Path) -> None:

@@ -10,7 +10,6 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from io import BytesIO
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from gpupipe.backends import machine
@@ -74,8 +73,8 @@ class Backend(ABC):
     n_threads : int
         Threads available to the process, by affinity and cgroup quota.
     last_interpreter : str
-        The interpreter of the last `run_program`, for the timeline: ``"numpy"``, ``"numba"`` or ``"cuda"``; ``""``
-        before the first.
+        The interpreter of the last `run_program`, for the timeline: ``"numpy"`` or ``"cuda"``; ``""`` before the
+        first.
     """
 
     name: Literal["cpu", "gpu"]
@@ -147,18 +146,7 @@ class Backend(ABC):
         """
 
     @abstractmethod
-    def interpreter(self, program: Program) -> str:
-        """Return the name of the interpreter that runs `program`, over any number of rows."""
-
-    @abstractmethod
-    def run_program(
-        self,
-        program: Program,
-        blocks: Mapping[str, Array],
-        out: Array,
-        fold: Array | None = None,
-        engine: str | None = None,
-    ) -> None:
+    def run_program(self, program: Program, blocks: Mapping[str, Array], out: Array, fold: Array | None = None) -> None:
         """Run `program` over the blocks of a table and write every column of `out`.
 
         Parameters
@@ -168,8 +156,6 @@ class Backend(ABC):
         out : array of float32, shape (rows, program.n_columns), column-major
         fold : array of int8, shape (rows,), optional
             The fold of each row; None: statistics of all rows.
-        engine : {"numpy", "numba"}, optional
-            An engine of the host; custom kernels always run with NumPy. A device has only one engine.
         """
 
     @abstractmethod
@@ -238,7 +224,7 @@ class Backend(ABC):
 
 
 class DeviceBackend(Backend):
-    """A backend with its own dataframe library, which reads files into device memory unless the backend lacks it.
+    """A backend with its own dataframe library, which reads Parquet and ORC into device memory if it is installed.
 
     Used by `gpupipe.io.device` and `gpupipe.table.device`. Host tables are read and encoded with Arrow.
     """
@@ -256,17 +242,6 @@ class DeviceBackend(Backend):
 
         `file_format` is "parquet" or "orc". The files have equal schemas, and rows are in the order of `paths`.
         `groups` are the row groups to read, of a single Parquet file.
-        """
-
-    @abstractmethod
-    def read_texts(
-        self, content: BytesIO, names: Sequence[str], columns: Sequence[str], delimiter: str, quote: str | None
-    ) -> Any:
-        """Return columns of the bytes of a CSV file without header as a DataFrame of strings.
-
-        Fields are neither parsed nor treated as missing. Blank lines are skipped. `content` has complete rows, at least
-        one; `names` are those of all fields of a row, `columns` those to return. Without `quote`, quotation marks are
-        part of the text.
         """
 
     @abstractmethod

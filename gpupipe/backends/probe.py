@@ -25,36 +25,21 @@ INSTALL_RAPIDS = "pip install 'gpupipe[cuda13]' ('gpupipe[cuda12]' for a driver 
 
 @dataclass(frozen=True)
 class GpuProbe:
-    """Description of this machine's GPU by the driver.
-
-    Attributes
-    ----------
-    reason : str
-        The GPU found, or the reason that it cannot be used.
-    count : int
-        Number of GPUs that this process may use, within ``CUDA_VISIBLE_DEVICES``.
-    name, driver : str
-        Name and driver version of the first GPU: ``"NVIDIA H100"``, ``"580.95.05"``.
-    cuda : (int, int)
-        The highest CUDA version that the driver supports.
-    capability : (int, int)
-        Compute capability of the first GPU.
-    memory_bytes, free_bytes : int
-        Total and free memory of the first GPU.
-    obstacle : str
-        `reason` as one word for programs: "hidden", "not_visible", "no_driver", "no_cuda", "no_gpu",
-        "old_driver", "old_gpu", "no_function", "nvml_18" (an error of the driver); empty where the GPU is usable.
-    """
+    """Description of this machine's GPU by the driver."""
 
     usable: bool
-    reason: str
-    count: int = 0
+    reason: str  # the GPU found, or the reason that it cannot be used
+    count: int = 0  # number of GPUs that this process may use, within ``CUDA_VISIBLE_DEVICES``
+    # `name`, `driver`: name and driver version of the first GPU: ``"NVIDIA H100"``, ``"580.95.05"``
     name: str = ""
     driver: str = ""
-    cuda: tuple[int, int] = (0, 0)
-    capability: tuple[int, int] = (0, 0)
+    cuda: tuple[int, int] = (0, 0)  # the highest CUDA version that the driver supports
+    capability: tuple[int, int] = (0, 0)  # compute capability of the first GPU
+    # `memory_bytes`, `free_bytes`: total and free memory of the first GPU
     memory_bytes: int = 0
     free_bytes: int = 0
+    # `reason` as one word for programs: "hidden", "not_visible", "no_driver", "no_cuda", "no_gpu", "old_driver",
+    # "old_gpu", "no_function", "nvml_18" (an error of the driver); empty where the GPU is usable
     obstacle: str = ""
 
 

@@ -9,28 +9,16 @@ from typing import Any, Protocol
 
 @dataclass(frozen=True)
 class StageUse:
-    """Device use of a stage, and the work of each worker.
+    """Device use of a stage, and the work of each worker."""
 
-    Attributes
-    ----------
-    bytes_to_device, bytes_to_host : int
-        Bytes that gpupipe moved between host and device.
-    peak_bytes : int, optional
-        Peak device memory; None without a device.
-    fallbacks : tuple of str
-        Work that fell back to the host, with the reason.
-    engines : mapping of str to str
-        The engine of each family of kernels that computed on the host.
-    workers : tuple of dict
-        ``address``, tasks, seconds and bytes of each worker of a cluster.
-    """
-
+    # `bytes_to_device`, `bytes_to_host`: bytes that gpupipe moved between host and device
     bytes_to_device: int = 0
     bytes_to_host: int = 0
-    peak_bytes: int | None = None
-    fallbacks: tuple[str, ...] = ()
+    peak_bytes: int | None = None  # peak device memory; None without a device
+    fallbacks: tuple[str, ...] = ()  # work that fell back to the host, with the reason
+    # The engine of each family of kernels that computed on the host
     engines: Mapping[str, str] = field(default_factory=dict)
-    workers: tuple[Mapping[str, Any], ...] = ()
+    workers: tuple[Mapping[str, Any], ...] = ()  # ``address``, tasks, seconds and bytes of each worker of a cluster
 
 
 class Meter(Protocol):
@@ -51,19 +39,10 @@ class Meter(Protocol):
 
 @dataclass(frozen=True)
 class Place:
-    """Place of a stage: host, device or workers.
+    """Place of a stage: host, device or workers."""
 
-    Attributes
-    ----------
-    device : str
-        "cpu" or "gpu".
-    meter : Meter, optional
-        Counts what the stage uses; None if nothing is counted.
-    progress : callable, optional
-        Returns the current `gpupipe.models.progress.ProgressReport` of the stage, or None.
-    """
-
-    device: str
+    device: str  # "cpu" or "gpu"
     reason: str = ""
-    meter: Meter | None = None
+    meter: Meter | None = None  # counts what the stage uses; None if nothing is counted
+    # Returns the current `gpupipe.models.progress.ProgressReport` of the stage, or None
     progress: Callable[[], Any] | None = None

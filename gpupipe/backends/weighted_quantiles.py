@@ -18,18 +18,10 @@ Method = Literal["linear", "averaged_inverted_cdf"]
 
 @dataclass(frozen=True)
 class WeightScale:
-    """Conversion of the weights of all rows to integers, whose sums do not depend on the order of the rows.
+    """Conversion of the weights of all rows to integers, whose sums do not depend on the order of the rows."""
 
-    Attributes
-    ----------
-    exponent : int
-        Weights are multiplied by ``2**exponent`` and rounded; whole numbers remain exact.
-    unit : int
-        The weight of one row: 1, or the smallest weight if that is less.
-    """
-
-    exponent: int
-    unit: int
+    exponent: int  # weights are multiplied by ``2**exponent`` and rounded; whole numbers remain exact
+    unit: int  # the weight of one row: 1, or the smallest weight if that is less
 
     @classmethod
     def of(cls, weights: Array, backend: Backend) -> WeightScale:
@@ -64,20 +56,12 @@ class WeightScale:
 
 @dataclass(frozen=True)
 class QuantilePosition:
-    """A quantile between two values: the first ones whose cumulative weight exceeds `low` and `high`.
-
-    Attributes
-    ----------
-    at : float, optional
-        The start of the interpolation in rows; None for the mean of both values.
-    unit : int
-        The weight of one row.
-    """
+    """A quantile between two values: the first ones whose cumulative weight exceeds `low` and `high`."""
 
     low: int
     high: int
-    at: float | None = None
-    unit: int = 1
+    at: float | None = None  # the start of the interpolation in rows; None for the mean of both values
+    unit: int = 1  # the weight of one row
 
     def interpolate(self, low: float, high: float, reached: int) -> float:
         """Return the quantile, given its two values and the cumulative weight at the lower one."""

@@ -20,14 +20,9 @@ from gpupipe.io.origin_settings import ORIGIN_OF, ORIGINS
 class BenchTable:
     """A table to measure.
 
-    Attributes
-    ----------
-    label : str
-        Name in the report.
-    overrides : tuple of str
-        Overrides, as in ``--set``, that make the configuration read the table.
-    path : Path, optional
-        File for the peers; None unless there is exactly one.
+    - `label`: name in the report.
+    - `overrides`: overrides, as in ``--set``, that make the configuration read the table.
+    - `path`: file for the peers; None unless there is exactly one.
     """
 
     label: str

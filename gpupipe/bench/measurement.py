@@ -26,22 +26,13 @@ from gpupipe.version import __version__
 class BenchRequest:
     """The options of ``gpupipe bench``.
 
-    Attributes
-    ----------
-    repeat : int
-        Number of runs of each runner.
-    peers : tuple of Path
-        Scripts that follow the peer protocol (`gpupipe.bench.sample`).
-    data : Path, optional
-        A file to read instead of the configuration's source.
-    model : str, optional
-        See `gpupipe.bench.models.choose_model`.
-    steady : bool
-        Whether to measure gpupipe warm too: the stages repeated in one process.
-    rows : tuple of int
-        Sizes of the generated table.
-    serve : bool
-        Whether the peers also transform all rows.
+    - `repeat`: number of runs of each runner.
+    - `peers`: scripts that follow the peer protocol (`gpupipe.bench.sample`).
+    - `data`: a file to read instead of the configuration's source.
+    - `model`: see `gpupipe.bench.models.choose_model`.
+    - `steady`: whether to measure gpupipe warm too: the stages repeated in one process.
+    - `rows`: sizes of the generated table.
+    - `serve`: whether the peers also transform all rows.
     """
 
     config: Path

@@ -21,12 +21,9 @@ from gpupipe.report.text import last_lines
 class FinishedProcess:
     """A process that succeeded.
 
-    Attributes
-    ----------
-    document : object
-        The JSON document that it wrote.
-    seconds, cpu_seconds : float
-        Wall seconds from start to end, imports included, and CPU seconds of all its threads and children.
+    - `document`: the JSON document that it wrote.
+    - `seconds`, `cpu_seconds`: wall seconds from start to end, imports included, and CPU seconds of all its threads and
+      children.
     """
 
     document: Any
@@ -37,10 +34,7 @@ class FinishedProcess:
 def run_child(arguments: Sequence[str], output: Path, module: str = "gpupipe.bench.child") -> FinishedProcess:
     """Run ``python -m MODULE ARGUMENTS --json OUTPUT`` and return the document that it wrote.
 
-    Raises
-    ------
-    GpupipeError
-        The error of the child, with the same class.
+    Raise the error of the child, with the same class.
     """
     command = python_command("-m", module, *arguments, "--json", str(output))
     code, stderr, seconds, cpu_seconds = _timed(command, child_environment())

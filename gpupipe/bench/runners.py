@@ -21,12 +21,8 @@ Progress = Callable[[str], None]
 class FreshRunner:
     """gpupipe in a fresh process in each turn.
 
-    Attributes
-    ----------
-    arguments : sequence of str
-        Arguments of `gpupipe.bench.child`: configuration, overrides, model.
-    libraries : dict of str to str
-        Library versions of the child process, set when it has run.
+    - `arguments`: arguments of `gpupipe.bench.child`: configuration, overrides, model.
+    - `libraries`: library versions of the child process, set when it has run.
     """
 
     arguments: Sequence[str]

@@ -23,12 +23,9 @@ NUMBERS = ("features_total_s", "total_s", "peak_rss_mib")
 class BenchSample:
     """One run.
 
-    Attributes
-    ----------
-    document : mapping
-        The JSON of the process.
-    process_s, process_cpu_s : float, optional
-        Wall and CPU seconds of the whole process, imports included; None if it had several runs.
+    - `document`: the JSON of the process.
+    - `process_s`, `process_cpu_s`: wall and CPU seconds of the whole process, imports included; None if it had several
+      runs.
     """
 
     document: Mapping[str, Any]

@@ -34,16 +34,11 @@ Cause = Literal["start", "crash", "exit", "time", "memory", "reply"]
 class ChildLimits:
     """Limits of a child process.
 
-    Attributes
-    ----------
-    seconds : float
-        Default time limit of a request.
-    memory_bytes : int, optional
-        Memory that the child may allocate in addition to its imports. Counts private writable memory
-        (``RLIMIT_DATA``), including thread stacks, but not memory-mapped files and libraries. None: unlimited. Linux
-        only.
-    reply_bytes : int
-        Maximum length of a reply.
+    - `seconds`: default time limit of a request.
+    - `memory_bytes`: memory that the child may allocate in addition to its imports. Counts private writable memory
+      (``RLIMIT_DATA``), including thread stacks, but not memory-mapped files and libraries. None: unlimited. Linux
+      only.
+    - `reply_bytes`: maximum length of a reply.
     """
 
     seconds: float
@@ -56,16 +51,11 @@ class ChildError(GpupipeError):
 
     Callers translate it into an error about their own input.
 
-    Attributes
-    ----------
-    cause : {"start", "crash", "exit", "time", "memory", "reply"}
-        ``start``: it never became ready, which is unrelated to the request. ``crash``: ended by a signal. ``exit``:
-        exited by itself. ``time``, ``memory``: reached a limit, or was killed by the system for lack of memory.
-        ``reply``: sent a malformed reply.
-    how : str
-        The cause as a clause: ``"crashed (SIGSEGV)"``, ``"did not finish within 60 s"``.
-    output : str
-        The end of its output.
+    - `cause`: ``start``: it never became ready, which is unrelated to the request. ``crash``: ended by a signal.
+      ``exit``: exited by itself. ``time``, ``memory``: reached a limit, or was killed by the system for lack of memory.
+      ``reply``: sent a malformed reply.
+    - `how`: the cause as a clause: ``"crashed (SIGSEGV)"``, ``"did not finish within 60 s"``.
+    - `output`: the end of its output.
     """
 
     def __init__(self, cause: Cause, how: str, output: str = "") -> None:
@@ -80,20 +70,22 @@ class Child:
     After a `ChildError`, and after `close`, the next request starts a new process. Requests from several threads are
     serialized. A forked copy of this process starts its own child.
 
-    Parameters
-    ----------
-    module : str
-        Main module of the child, which calls `serve` under ``if __name__ == "__main__":``.
-    settings : mapping of str to str, optional
-        Environment variables in addition to those of this process.
-    private : bool
-        Withhold environment variables that may contain secrets; see `gpupipe.children.private_environment`.
+    - `module`: main module of the child, which calls `serve` under ``if __name__ == "__main__":``.
+    - `settings`: environment variables in addition to those of this process.
+    - `private`: withhold environment variables that may contain secrets; see `gpupipe.children.private_environment`.
+    - `outlives`: let the process finish its last work, the `at_end` of `serve`, when it is closed or this process ends.
     """
 
     def __init__(
-        self, module: str, limits: ChildLimits, settings: Mapping[str, str] | None = None, private: bool = False
+        self,
+        module: str,
+        limits: ChildLimits,
+        settings: Mapping[str, str] | None = None,
+        private: bool = False,
+        outlives: bool = False,
     ) -> None:
         self.module, self.limits, self.settings, self.private = module, limits, settings, private
+        self.outlives = outlives
         self._lock = threading.Lock()
         self._running: _Running | None = None
 
@@ -119,6 +111,12 @@ class Child:
         with self._lock:
             self._end()
 
+    def kill(self) -> None:
+        """Kill the process from any thread; a request that waits for it raises ChildError."""
+        running = self._running
+        if running is not None:
+            _kill(running.process)
+
     def __enter__(self) -> Child:
         return self
 
@@ -128,7 +126,7 @@ class Child:
     def _start(self) -> _Running:
         if self._running is None or self._running.owner != os.getpid():
             environment = private_environment(self.settings) if self.private else child_environment(self.settings)
-            self._running = _Running(self.module, self.limits, environment)
+            self._running = _Running(self.module, self.limits, environment, self.outlives)
             self._running.await_ready()
         return self._running
 
@@ -141,7 +139,7 @@ class Child:
 class _Running:
     """One process and the connection to it."""
 
-    def __init__(self, module: str, limits: ChildLimits, environment: Mapping[str, str]) -> None:
+    def __init__(self, module: str, limits: ChildLimits, environment: Mapping[str, str], outlives: bool) -> None:
         self.owner, self.limits, self.output = os.getpid(), limits, b""
         ours, theirs = socket.socketpair()
         # The child has the read end, so the kernel signals it when this process ends, whatever it is doing.
@@ -169,7 +167,9 @@ class _Running:
         self.socket = ours
         for fd in (ours.fileno(), self.process.stdout.fileno()):
             os.set_blocking(fd, False)
-        self.end = weakref.finalize(self, _end, self.owner, self.process, ours, lifeline)
+        patience = EXIT_SECONDS if outlives else 0.0
+        self.end = weakref.finalize(self, _end, self.owner, self.process, ours, lifeline, patience)
+        self.end.atexit = not outlives  # it notices the end of this process, and needs no help
 
     def await_ready(self) -> None:
         """Wait until the child has finished its imports."""
@@ -290,8 +290,10 @@ def exit_error(code: int, output: str = "") -> ChildError:
     return ChildError("exit", f"exited with code {code}", output)
 
 
-def _end(owner: int, process: subprocess.Popen[bytes], connection: socket.socket, lifeline: int) -> None:
-    """Kill a process and its process group, and wait for it, so that no zombie is left."""
+def _end(
+    owner: int, process: subprocess.Popen[bytes], connection: socket.socket, lifeline: int, patience: float
+) -> None:
+    """Kill a process that does not exit within `patience` seconds, and wait for it, so that no zombie is left."""
     connection.close()
     os.close(lifeline)
     if process.stdout is not None:
@@ -299,7 +301,15 @@ def _end(owner: int, process: subprocess.Popen[bytes], connection: socket.socket
     if owner != os.getpid():  # in a forked copy, which is not the parent of the process
         process.returncode = 0
         return
+    if patience:
+        with suppress(subprocess.TimeoutExpired):
+            process.wait(patience)
+    _kill(process)
+    process.wait()
+
+
+def _kill(process: subprocess.Popen[bytes]) -> None:
+    """Kill a process and its process group."""
     if process.returncode is None:
         with suppress(ProcessLookupError, PermissionError):
             os.killpg(process.pid, signal.SIGKILL)
-    process.wait()

@@ -22,16 +22,18 @@ CHUNK = MIB  # bytes per send or receive
 GRACE_SECONDS = 5.0  # between the parent's time limit and the timer here, which ends a hanging orphan
 
 
-def serve(handle: Callable[[bytes], bytes]) -> NoReturn:
+def serve(handle: Callable[[bytes], bytes], at_end: Callable[[], None] | None = None) -> NoReturn:
     """Reply to the requests of the parent process, and exit when it closes the connection.
 
     Call it last in the main module of a `Child`: it sets the limits, which do not count imports made before. `handle`
     takes a message and returns the reply. An exception ends the process, which the parent sees as a `ChildError`.
+    `at_end` is called when the parent has closed the connection or has ended; without it, the kernel ends this process
+    with its parent.
     """
     connection_fd, lifeline, memory_bytes = map(int, sys.argv[1:4])
     for fd in (connection_fd, lifeline):
         os.set_inheritable(fd, False)
-    _end_with_parent(lifeline)
+    _set_endings(lifeline if at_end is None else None)
     limit_memory(memory_bytes)
     with socket.socket(fileno=connection_fd) as connection, suppress(BrokenPipeError, ConnectionResetError):
         connection.sendall(REPLY_HEADER.pack(READY, 0))
@@ -47,6 +49,8 @@ def serve(handle: Callable[[bytes], bytes]) -> NoReturn:
             signal.setitimer(signal.ITIMER_REAL, 0)
             connection.sendall(REPLY_HEADER.pack(kind, len(reply)))
             connection.sendall(reply)
+    if at_end is not None:
+        at_end()
     sys.stdout.flush()
     os._exit(0)  # do not wait for threads of libraries
 
@@ -62,15 +66,15 @@ def _receive(connection: socket.socket, length: int) -> bytes:
     return bytes(received)
 
 
-def _end_with_parent(lifeline: int) -> None:
-    """Make the kernel end this process when its parent ends, and when its timer expires."""
+def _set_endings(lifeline: int | None) -> None:
+    """Make the kernel end this process when its timer expires, and when the parent closes the lifeline."""
     import fcntl
 
     endings = (signal.SIGALRM, signal.SIGIO)
     for number in endings:
         signal.signal(number, signal.SIG_DFL)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, endings)
-    if sys.platform == "linux":  # elsewhere it ends after its reply, or when the timer expires
+    if lifeline is not None and sys.platform == "linux":  # elsewhere it ends after its reply, or when the timer expires
         fcntl.fcntl(lifeline, fcntl.F_SETOWN, os.getpid())
         fcntl.fcntl(lifeline, fcntl.F_SETFL, fcntl.fcntl(lifeline, fcntl.F_GETFL) | os.O_ASYNC)
 

@@ -42,7 +42,7 @@ COMMANDS = {
 
 
 class LazyGroup(click.Group):
-    """Group of the commands in `COMMANDS`, each the ``command`` of ``gpupipe/cli/NAME.py``, imported when invoked."""
+    """Group of the commands in `COMMANDS`, each the ``command`` of gpupipe.cli.NAME, imported when invoked."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         """Return the names of the commands, in the order of `COMMANDS`."""

@@ -4,23 +4,21 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
-from functools import partial
+from dataclasses import fields
 from typing import Any
 
 import click
 
 from gpupipe.cli.options import allow_code_option, limit_option, parse_limits, untrusted_option
-from gpupipe.serve.settings import ServeSettings
-from gpupipe.units import parse_duration_us, parse_size
-
-DEFAULTS = ServeSettings(model="")
+from gpupipe.serve.settings import UNITS, ServeSettings
 
 
 class Amount(click.ParamType):  # type: ignore[type-arg]
-    """A number with a unit, such as 16MiB or 10s, read by a function of `gpupipe.units`."""
+    """A number with a unit, such as 16MiB or 10s."""
 
-    def __init__(self, name: str, parse: Callable[[str], float]) -> None:
-        self.name, self._parse = name, parse
+    def __init__(self, unit: str) -> None:
+        self.name = unit.split(" ")[0].upper()
+        self._parse = UNITS[unit]
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         """Return the number of bytes or seconds."""
@@ -30,131 +28,27 @@ class Amount(click.ParamType):  # type: ignore[type-arg]
             self.fail(str(error), param, ctx)
 
 
-def _seconds(text: str, allow_zero: bool = False) -> float:
-    return parse_duration_us(text, allow_zero=allow_zero) / 1e6
-
-
-SIZE, DURATION = Amount("SIZE", parse_size), Amount("DURATION", _seconds)
-DURATION_OR_ZERO = Amount("DURATION", partial(_seconds, allow_zero=True))
-option = partial(click.option, show_default=True)
+def _settings_options(command: Callable[..., int]) -> Callable[..., int]:
+    """Add an option for each field of `ServeSettings` that has one."""
+    for each in reversed(fields(ServeSettings)):
+        attributes: dict[str, Any] = dict(each.metadata)
+        if not attributes:
+            continue
+        option, unit = attributes.pop("option"), attributes.pop("unit")
+        low, high, choices = (attributes.pop(name, None) for name in ("low", "high", "choices"))
+        if unit:
+            attributes["type"] = Amount(unit)
+        elif choices:
+            attributes["type"] = click.Choice(choices)
+        elif low is not None:
+            attributes["type"] = click.IntRange(low, high)
+        command = click.option(option, each.name, show_default=bool(each.metadata["default"]), **attributes)(command)
+    return command
 
 
 @click.command
 @click.argument("model", metavar="RUN_OR_MODEL")
-@option("--host", default=DEFAULTS.host, help="Address to listen on.")
-@option(
-    "--port",
-    type=click.IntRange(0, 65535),
-    default=DEFAULTS.port,
-    help="Port to listen on. 0: a free port, which is printed.",
-)
-@option(
-    "--workers",
-    type=click.IntRange(1, 256),
-    default=DEFAULTS.workers,
-    help="Number of processes. Each has a copy of the model; dead ones are restarted.",
-)
-@option(
-    "--max-batch",
-    type=click.IntRange(1),
-    metavar="ROWS",
-    default=DEFAULTS.max_batch,
-    help="Maximum number of rows predicted at once. Waiting requests are predicted together; larger requests in parts.",
-)
-@option(
-    "--batch-wait",
-    "batch_wait_seconds",
-    type=DURATION_OR_ZERO,
-    default="0ms",
-    help="Time that a request waits for others to be predicted with it. 0ms: only until the requests that have arrived "
-    "are read.",
-)
-@option("--max-body", "max_body_bytes", type=SIZE, default="16MiB", help="Maximum size of a request body.")
-@option("--max-rows", type=click.IntRange(1), default=DEFAULTS.max_rows, help="Maximum number of rows of a request.")
-@option(
-    "--explain",
-    type=click.Choice(["demand", "start", "off"]),
-    default=DEFAULTS.explain,
-    help="When the explanations of POST /predict?explain=K are prepared: by the first request for one, before the "
-    "server is ready, or never.",
-)
-@option(
-    "--max-explain-rows",
-    "max_explained_rows",
-    type=click.IntRange(1),
-    metavar="ROWS",
-    default=DEFAULTS.max_explained_rows,
-    help="Maximum number of rows of a request for explanations.",
-)
-@option(
-    "--drift",
-    type=click.Choice(["on", "off"]),
-    default=DEFAULTS.drift,
-    help="Compare the predicted rows with the training rows of the model, for GET /drift and the metrics.",
-)
-@option(
-    "--drift-rows",
-    type=click.IntRange(1_000, 1_000_000_000),
-    metavar="ROWS",
-    default=DEFAULTS.drift_rows,
-    help="Compare at most the last ROWS predicted rows of all workers, and at least half as many.",
-)
-@option(
-    "--max-waiting",
-    type=click.IntRange(1),
-    default=DEFAULTS.max_waiting,
-    help="Maximum number of requests of a worker that wait for their prediction; further ones get the status 429.",
-)
-@option(
-    "--max-connections",
-    type=click.IntRange(1),
-    default=DEFAULTS.max_connections,
-    help="Maximum number of open connections of a worker; further ones get the status 503.",
-)
-@option(
-    "--read-timeout",
-    "read_seconds",
-    type=DURATION,
-    default="10s",
-    help="Time limit for receiving the headers and body of a request.",
-)
-@option(
-    "--request-timeout",
-    "request_seconds",
-    type=DURATION,
-    default="30s",
-    help="Time limit for predicting a request after it was received; then its status is 503.",
-)
-@option(
-    "--keep-alive",
-    "keep_alive_seconds",
-    type=DURATION,
-    default="75s",
-    help="Time after which an idle connection is closed.",
-)
-@option(
-    "--shutdown-timeout",
-    "shutdown_seconds",
-    type=DURATION,
-    default="30s",
-    help="Time limit for finishing requests after SIGTERM or Ctrl-C.",
-)
-@option(
-    "--reload-interval",
-    "poll_seconds",
-    type=DURATION_OR_ZERO,
-    default="1s",
-    help="Interval between checks for a new model in RUN_OR_MODEL. 0s: reload on SIGHUP only.",
-)
-@click.option(
-    "--allow-host",
-    "allowed_hosts",
-    metavar="NAME",
-    multiple=True,
-    help="Accept requests for this host name, such as that of a proxy, and predictions that its web pages send. "
-    "Repeatable. Default: only the names of this machine if --host is a loopback address, else any name.",
-)
-@click.option("--name", default="", help="Name of the model in the Open Inference Protocol. Default: that of its run.")
+@_settings_options
 @allow_code_option
 @untrusted_option
 @limit_option

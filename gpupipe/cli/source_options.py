@@ -1,7 +1,7 @@
-"""Reader options on the command line, shared by ``init`` and ``predict``: ``--source KEY=VALUE`` and ``--isolate``.
+"""Reader options on the command line, shared by ``init`` and ``predict``: ``--source KEY=VALUE``.
 
 The keys are the reader options of the ``source:`` section: ``--source format=csv``, ``--source csv.delimiter=";"``,
-``--source csv.encoding=latin-1``. ``--isolate`` is short for ``--source isolate=true``.
+``--source csv.encoding=latin-1``. ``--isolate``, which the help does not list, is short for ``--source isolate=true``.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ ESCAPED = {"\\t": "\t", "tab": "\t"}
 REWRITES = (
     (r"or [\w ]+:? csv: \{bad_rows: skip\}", "or write such rows to a file: --on-error reject"),
     (r"csv: \{(\w+): ([^{}]*)\}", r"--source csv.\1=\2"),
-    (r"source: \{isolate: true\}", "--isolate"),
+    (r"source: \{isolate: true\}", "--source isolate=true"),
     (r"\boutside_files: true", "--source outside_files=true"),
     (r"\bsource\.format: (\w+)", r"--source format=\1"),
     (r"(?<!--source )(?<!['./])\bcsv\.(\w+)", r"--source csv.\1"),
@@ -39,7 +39,7 @@ REWRITES = (
 
 
 def source_option(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Add ``--source KEY=VALUE`` and ``--isolate`` to a click command as the parameter `source_options`."""
+    """Add ``--source KEY=VALUE`` to a click command as the parameter `source_options`."""
 
     @click.option(
         "--source",
@@ -48,12 +48,7 @@ def source_option(command: Callable[..., Any]) -> Callable[..., Any]:
         metavar="KEY=VALUE",
         help='Set a reader option: --source csv.delimiter=";" --source format=csv. Repeatable.',
     )
-    @click.option(
-        "--isolate",
-        is_flag=True,
-        help="Read the files in a child process first, for untrusted files: a file that crashes the reader or exhausts "
-        "its memory is an error instead of a crash. The files are read twice.",
-    )
+    @click.option("--isolate", is_flag=True, hidden=True)
     @wraps(command)
     def with_options(*args: Any, source_options: tuple[str, ...], isolate: bool, **options: Any) -> Any:
         given = (*source_options, "isolate=true") if isolate else source_options

@@ -26,12 +26,8 @@ class Composer:
 
     `environment` has the values for ``${NAME}``.
 
-    Attributes
-    ----------
-    secrets : dict of str to str
-        Names and values of the variables that are used in text and must not be shown.
-    settings : dict of str to str
-        Expanded texts that contain such values, each with the text as written.
+    - `secrets`: names and values of the variables that are used in text and must not be shown.
+    - `settings`: expanded texts that contain such values, each with the text as written.
     """
 
     def __init__(self, environment: Mapping[str, str], problems: list[Problem]) -> None:

@@ -33,16 +33,10 @@ class UnreadableDocument(Exception):
 class EnvironmentValue:
     """Value from the environment, as written in the configuration.
 
-    Attributes
-    ----------
-    text : str
-        The text with ``${NAME}``, for writing the configuration.
-    shown : str
-        The same for messages, where a literal ``${`` is not escaped.
-    is_word : bool
-        True if it was written without quotes.
-    names : tuple of str
-        The variables in it whose values must not be shown.
+    - `text`: the text with ``${NAME}``, for writing the configuration.
+    - `shown`: the same for messages, where a literal ``${`` is not escaped.
+    - `is_word`: true if it was written without quotes.
+    - `names`: the variables in it whose values must not be shown.
     """
 
     text: str

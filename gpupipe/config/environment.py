@@ -20,16 +20,10 @@ _WHAT_TO_SET = {"GPUPIPE_DATA": "set it to the folder of the public tables (see 
 class InterpolatedText:
     """Text with its ``${NAME}`` references replaced.
 
-    Attributes
-    ----------
-    problems : list of str
-        One sentence per reference without a value.
-    written : str
-        The text as it may be written to a file: secrets are ``${NAME}`` again, everything else is escaped.
-    shown : str
-        The same for messages, without escapes.
-    secrets : dict of str to str
-        Names and values of the variables that must not be shown.
+    - `problems`: one sentence per reference without a value.
+    - `written`: the text as it may be written to a file: secrets are ``${NAME}`` again, everything else is escaped.
+    - `shown`: the same for messages, without escapes.
+    - `secrets`: names and values of the variables that must not be shown.
     """
 
     text: str = ""

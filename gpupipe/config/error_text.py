@@ -62,14 +62,9 @@ SCALARS = (str, int, float, dt.date, dt.time)
 class MessageWords:
     """Words for values in messages: YAML's or Python's.
 
-    Attributes
-    ----------
-    mapping, nothing, op : str
-        Words for a mapping and for no value, and an example of an op.
-    truths : tuple of str
-        Words for false and true.
-    expected : mapping of str to str
-        Replacements for entries of `EXPECTED`.
+    - `mapping`, `nothing`, `op`: words for a mapping and for no value, and an example of an op.
+    - `truths`: words for false and true.
+    - `expected`: replacements for entries of `EXPECTED`.
     """
 
     mapping: str

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import cache
@@ -29,7 +28,7 @@ from gpupipe.config.sections import Config, ConfigOrigin
 from gpupipe.config.shorthand import expand, expand_op
 from gpupipe.errors import ConfigError, did_you_mean
 from gpupipe.features import OPS, FeatureOp
-from gpupipe.io.formats.registry import format_of
+from gpupipe.io.file_formats import format_of
 from gpupipe.io.frame_field import is_in_memory
 from gpupipe.metrics import METRICS
 from gpupipe.models import MODELS
@@ -102,19 +101,11 @@ def parse_config(
 ) -> Config:
     """Return the configuration of a mapping, as `load_config` does for a file; ``${NAME}`` is plain text.
 
-    Parameters
-    ----------
-    settings : mapping
-        The sections of a configuration file; frames, kernels and ops may be objects.
-    overrides : sequence of str
-        As in `load_config`.
-    source : mapping, optional
-        Further fields of the ``source`` section; messages name them without the section.
+    - `settings`: the sections of a configuration file; frames, kernels and ops may be objects.
+    - `overrides`: as in `load_config`.
+    - `source`: further fields of the ``source`` section; messages name them without the section.
 
-    Raises
-    ------
-    ConfigError
-        As `load_config`; ``problems`` have the path of each value instead of file, line and column.
+    Raise ConfigError as `load_config`; ``problems`` have the path of each value instead of file, line and column.
     """
     require_overrides(overrides)
     composer = Composer(os.environ, problems=[])
@@ -162,7 +153,7 @@ def _build(root: Node, overrides: Sequence[str], composer: Composer, title: str,
         expand(root, problems)
     resolve_paths(root, origin.folder)
     _keep_labels_as_written(root)
-    redactor = _redactor(composer, root, origin)
+    redactor = _redactor(composer)
     with redact_output(redactor):
         config = _validate(root, origin, problems)
         if config is not None and redactor:
@@ -181,21 +172,14 @@ def _keep_labels_as_written(root: Node) -> None:
                 node.value = node.written.shown
 
 
-def _redactor(composer: Composer, root: Node | None = None, origin: ConfigOrigin | None = None) -> Redactor:
+def _redactor(composer: Composer) -> Redactor:
     """Return a redactor of the secret values that the composer found."""
     secrets = composer.secrets and {n: value for n, value in composer.secrets.items() if value not in known_words()}
     if not secrets:
         return Redactor()
-    paths = ["", "~", sys.prefix, str(origin.path) if origin is not None and origin.path is not None else ""]
-    if root is not None and isinstance(root.value, dict) and (output := root.value.get("output")) is not None:
-        paths += [output.value] if isinstance(output.value, str) and output.written is None else []
-    try:
-        public = tuple(os.path.abspath(os.path.expanduser(path)) for path in paths)
-    except OSError:  # the working directory is gone
-        public = ()
     references = [f"${{{name}}}" for name in secrets]
     settings = {text: shown for text, shown in composer.settings.items() if any(r in shown for r in references)}
-    return Redactor(secrets, settings, public)
+    return Redactor(secrets, settings)
 
 
 def _validate(root: Node, origin: ConfigOrigin, problems: list[Problem]) -> Config | None:
@@ -327,10 +311,7 @@ def known_words() -> frozenset[str]:
 def is_configuration(path: Path) -> bool:
     """Return whether a file is empty or has the sections of a configuration; their contents are not validated.
 
-    Raises
-    ------
-    OSError
-        If the file cannot be read.
+    Raise OSError if the file cannot be read.
     """
     with path.open("rb") as file:
         content = file.read(MAX_BYTES)
@@ -353,10 +334,7 @@ class OpList(Settings):
 def parse_ops(ops: Any) -> tuple[FeatureOp, ...]:
     """Return the ops of a list like that of the section ``features``.
 
-    Raises
-    ------
-    ConfigError
-        With one line in ``problems`` per error, such as ``ops[0].impute.strategy: expected …``.
+    Raise ConfigError with one line in ``problems`` per error, such as ``ops[0].impute.strategy: expected …``.
 
     Examples
     --------

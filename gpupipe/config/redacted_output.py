@@ -7,9 +7,9 @@ import sys
 import threading
 import traceback
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from typing import Any, TextIO
+from typing import Any
 
 from gpupipe.config.redaction import Redactor
 from gpupipe.errors import GpupipeError
@@ -30,9 +30,6 @@ def redact_output(redactor: Redactor) -> Iterator[None]:
     with _library_output(redactor):
         try:
             yield
-        except GpupipeError as error:
-            _redact_chain(error, redactor)
-            raise
         except Exception as error:
             failed = _redact_chain(error, redactor)
             if failed is error:
@@ -41,27 +38,23 @@ def redact_output(redactor: Redactor) -> Iterator[None]:
         raise failed from (failed.__cause__ or (None if failed.__suppress_context__ else failed.__context__))
 
 
-def _redact_chain(error: BaseException, redactor: Redactor) -> BaseException:
+def _redact_chain(
+    error: BaseException, redactor: Redactor, done: dict[int, BaseException] | None = None
+) -> BaseException:
     """Hide secrets in an error, its causes and contexts, in place where possible; return the error to raise."""
-    if not redactor:
-        if isinstance(error, GpupipeError):
-            error.reword(redactor.hide)
-        return error
-    done: dict[int, BaseException] = {}
-
-    def redact(error: BaseException | None) -> BaseException | None:
-        if error is None or id(error) in done:
-            return None if error is None else done[id(error)]
-        done[id(error)] = error  # a chain may have a cycle
-        clean = done[id(error)] = _redact(error, redactor)
-        for inner in getattr(error, "exceptions", ()):  # ExceptionGroup
-            redact(inner)
-        cause, context, is_suppressed = error.__cause__, error.__context__, error.__suppress_context__
-        clean.__cause__, clean.__context__ = redact(cause), redact(context)
-        clean.__suppress_context__ = is_suppressed
-        return clean
-
-    return redact(error) or error
+    done = {} if done is None else done
+    if id(error) in done:  # a chain may have a cycle
+        return done[id(error)]
+    done[id(error)] = error
+    clean = done[id(error)] = _redact(error, redactor)
+    for inner in getattr(error, "exceptions", ()):  # ExceptionGroup
+        _redact_chain(inner, redactor, done)
+    is_suppressed = error.__suppress_context__
+    for name in ("__cause__", "__context__"):
+        inner = getattr(error, name)
+        setattr(clean, name, inner and _redact_chain(inner, redactor, done))
+    clean.__suppress_context__ = is_suppressed
+    return clean
 
 
 def _redact(error: BaseException, redactor: Redactor) -> BaseException:
@@ -92,7 +85,7 @@ def _text(error: BaseException) -> str:
 
 _lock = threading.Lock()
 _active: list[Redactor] = []
-_hooks: list[Any] = []  # the original hooks: log records, warnings, errors of threads and of finalizers
+_originals: list[Callable[..., Any]] = []
 
 
 @contextmanager
@@ -103,25 +96,18 @@ def _library_output(redactor: Redactor) -> Iterator[None]:
         return
     with _lock:
         if not _active:
-            _hooks[:] = [logging.getLogRecordFactory(), warnings.showwarning, threading.excepthook, sys.unraisablehook]
-            logging.setLogRecordFactory(_make_record)
-            warnings.showwarning = _show_warning
-            threading.excepthook, sys.unraisablehook = _show_thread_error, _show_unraisable
+            _originals[:] = [get() for get, _, _ in _HOOKS]
+            for _, set_hook, own in _HOOKS:
+                set_hook(own)
         _active.append(redactor)
     try:
         yield
     finally:
         with _lock:
             _active.remove(redactor)
-            if not _active:
-                if logging.getLogRecordFactory() is _make_record:  # else another library has replaced it since
-                    logging.setLogRecordFactory(_hooks[0])
-                if warnings.showwarning is _show_warning:
-                    warnings.showwarning = _hooks[1]
-                if threading.excepthook is _show_thread_error:
-                    threading.excepthook = _hooks[2]
-                if sys.unraisablehook is _show_unraisable:
-                    sys.unraisablehook = _hooks[3]
+            for (get, set_hook, own), original in zip(_HOOKS, _originals, strict=True):
+                if not _active and get() is own:  # else another library has replaced it since
+                    set_hook(original)
 
 
 def _hide(text: str) -> str:
@@ -131,7 +117,7 @@ def _hide(text: str) -> str:
 
 
 def _make_record(*args: Any, **kwargs: Any) -> logging.LogRecord:
-    record: logging.LogRecord = _hooks[0](*args, **kwargs)
+    record: logging.LogRecord = _originals[0](*args, **kwargs)
     try:
         text = record.getMessage()
     except Exception:  # the arguments do not match the message: logging reports that itself
@@ -146,33 +132,38 @@ def _make_record(*args: Any, **kwargs: Any) -> logging.LogRecord:
     return record
 
 
-def _show_warning(
-    message: Warning | str,
-    category: type[Warning],
-    filename: str,
-    lineno: int,
-    file: TextIO | None = None,
-    line: str | None = None,
-) -> None:
+def _show_warning(message: Warning | str, category: type[Warning], *args: Any, **kwargs: Any) -> None:
     text = str(message)
-    if (hidden := _hide(text)) != text:
-        message = category(hidden)
-    _hooks[1](message, category, filename, lineno, file, line)
+    hidden = _hide(text)
+    _originals[1](message if hidden == text else category(hidden), category, *args, **kwargs)
 
 
 def _show_thread_error(args: threading.ExceptHookArgs) -> None:
     error = _redacted_by_all(args.exc_value)
-    _hooks[2](threading.ExceptHookArgs((type(error), error, args.exc_traceback, args.thread)))
+    _originals[2](threading.ExceptHookArgs((type(error), error, args.exc_traceback, args.thread)))
 
 
 def _show_unraisable(unraisable: Any) -> None:
     error = _redacted_by_all(unraisable.exc_value)
     message = unraisable.err_msg and _hide(unraisable.err_msg)
     fields = type(error), error, unraisable.exc_traceback, message, unraisable.object
-    _hooks[3](type(unraisable)(fields))
+    _originals[3](type(unraisable)(fields))
 
 
 def _redacted_by_all(error: BaseException | None) -> BaseException | None:
     for redactor in tuple(_active):
         error = error and _redact_chain(error, redactor)
     return error
+
+
+def _attribute(owner: Any, name: str, own: Callable[..., Any]) -> tuple[Any, Any, Any]:
+    return lambda: getattr(owner, name), lambda hook: setattr(owner, name, hook), own
+
+
+# How to read and set each hook, and its replacement; `_originals` has the hooks in this order.
+_HOOKS = (
+    (logging.getLogRecordFactory, logging.setLogRecordFactory, _make_record),
+    _attribute(warnings, "showwarning", _show_warning),
+    _attribute(threading, "excepthook", _show_thread_error),
+    _attribute(sys, "unraisablehook", _show_unraisable),
+)

@@ -11,8 +11,8 @@ from pydantic_core import InitErrorDetails, PydanticCustomError
 from gpupipe.config.registered_parts import located_error
 from gpupipe.errors import did_you_mean
 from gpupipe.models import ModelSettings
-from gpupipe.models.estimator import Estimator
 from gpupipe.models.published_spaces import SPACES
+from gpupipe.models.scikit_learn.settings.estimator import Estimator
 from gpupipe.models.search_space import (
     SearchDimension,
     SearchRange,

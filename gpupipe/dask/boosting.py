@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -15,9 +14,9 @@ from gpupipe.dask.progress import ThrottledReports, show_worker_reports
 from gpupipe.dask.workers import DaskWorkers
 from gpupipe.errors import ConfigError
 from gpupipe.models import FitContext, FittedModel
-from gpupipe.models.early_stopping import NONE_HELD_OUT, describe_rounds, draw_validation_rows, gapless_codes
-from gpupipe.models.fitted.xgboost import FittedXGBoost
+from gpupipe.models.early_stopping import HeldOut, fit_rounds
 from gpupipe.models.training import keyword_arguments, prepare_rows, with_notes
+from gpupipe.models.xgboost.fitted import FittedXGBoost
 from gpupipe.models.xgboost.settings import XGBoost
 from gpupipe.partitions.matrix import PartitionedMatrix
 from gpupipe.typing import Array
@@ -36,10 +35,16 @@ def fit_xgboost(model: XGBoost, X: PartitionedMatrix, y: Array | None, context: 
     assert target is not None
     all_rows = _Rows(X, target, weights)
 
-    def fit(model: XGBoost, rows: _Rows, held_out: _Rows | None = None) -> Any:
+    def fit(model: XGBoost, held: HeldOut | None) -> Any:
+        training, held_out = all_rows, None
+        if held is not None and held.given is not None:
+            held_out = _Rows(held.given.X.drop_empty(), held.given.y, held.given.weights, held.known)
+        elif held is not None and held.drawn is not None:
+            training, held_out = replace(all_rows, mask=~held.drawn), replace(all_rows, mask=held.drawn)
+
         def attempt(begun: int) -> Any:
             with blame_lost_workers(workers, where):
-                return _train(model, rows, held_out, context, workers)
+                return _train(model, training, held_out, context, workers)
 
         try:
             return retry_collective(workers, attempt, where)
@@ -47,7 +52,7 @@ def fit_xgboost(model: XGBoost, X: PartitionedMatrix, y: Array | None, context: 
             what = f"XGBoost training failed: {error}"
             raise ConfigError(what, where=where, fix="change its parameters") from error
 
-    estimator, notes = _fit_rounds(model, all_rows, classes, context, fit)
+    estimator, notes = fit_rounds(model, target, classes, context, len(target), fit, model.best_round)
     fitted = FittedXGBoost.of(estimator, context.task, tuple(context.feature_names), context.n_classes, classes)
     return with_notes(fitted, *notes)
 
@@ -61,36 +66,21 @@ class _Rows:
     weights: Array | None
     mask: Array | None = None
 
-    def __len__(self) -> int:
-        return len(self.y) if self.mask is None else int(self.mask.sum())
-
     def arrays(self) -> tuple[Any, Any, Any]:
         """Return matrix, target and weights as Dask arrays, without moving the matrix."""
-        return _arrays(self.X, self.y, self.weights, self.mask)
-
-
-def _fit_rounds(
-    model: XGBoost, rows: _Rows, classes: tuple[int, ...], context: FitContext, fit: Callable[..., Any]
-) -> tuple[Any, tuple[str, ...]]:
-    """Return the estimator, with early stopping that of the best number of rounds, and notes about it.
-
-    `fit` takes a model, the rows to train on and, for early stopping, the rows held out.
-    """
-    if not model.stops_early(len(rows)):
-        return fit(model, rows), ()
-    if (given := context.validation) is not None:
-        y, known = gapless_codes(given, classes, context)
-        held_out = _Rows(given.X.drop_empty(), y, given.weights, known)
-        if len(held_out):
-            estimator = fit(model, rows, held_out)
-            return estimator, (describe_rounds(model.best_round(estimator), len(held_out), None),)
-        return fit(model.with_rounds(None), rows), (NONE_HELD_OUT,)
-    held = draw_validation_rows(rows.y, model.validation_fraction, context)
-    if not held.any():
-        return fit(model.with_rounds(None), rows), (NONE_HELD_OUT,)
-    found = model.best_round(fit(model, replace(rows, mask=~held), replace(rows, mask=held)))
-    note = describe_rounds(found, int(held.sum()), len(rows))
-    return fit(model.with_rounds(found.best), rows), (note,)
+        X, y, weights = self.X, self.y, self.weights
+        partitions, heights = X.partitions, X.heights
+        if self.mask is not None:
+            own = [np.flatnonzero(at) for at in X.split_rows(self.mask)]
+            chosen = X.map(lambda backend, rows, at: backend.take_rows(rows, at), each=[own], label="validation rows")
+            partitions, heights = chosen.partitions, tuple(map(len, own))
+            y, weights = y[self.mask], None if weights is None else weights[self.mask]
+        chunks = (tuple(height for height in heights if height),)
+        return (
+            to_dask_array(partitions, heights, (X.n_columns,), np.empty((0, 0), "float32")),
+            dask.array.from_array(y, chunks=chunks),
+            None if weights is None else dask.array.from_array(weights.astype("float32"), chunks=chunks),
+        )
 
 
 def _train(model: XGBoost, rows: _Rows, held_out: _Rows | None, context: FitContext, workers: DaskWorkers) -> Any:
@@ -122,19 +112,3 @@ def _train(model: XGBoost, rows: _Rows, held_out: _Rows | None, context: FitCont
         send = ThrottledReports(reports).send
         estimator.callbacks = [BoostingRounds(model.n_estimators, held_out is not None, send=send)]
         return estimator.fit(X, y, **given)
-
-
-def _arrays(X: PartitionedMatrix, y: Array, weights: Array | None, mask: Array | None) -> tuple[Any, Any, Any]:
-    """Return matrix, target and weights of some rows as Dask arrays, without moving the matrix."""
-    partitions, heights = X.partitions, X.heights
-    if mask is not None:
-        own = [np.flatnonzero(at) for at in X.split_rows(mask)]
-        chosen = X.map(lambda backend, rows, at: backend.take_rows(rows, at), each=[own], label="validation rows")
-        partitions, heights = chosen.partitions, tuple(map(len, own))
-        y, weights = y[mask], None if weights is None else weights[mask]
-    chunks = (tuple(height for height in heights if height),)
-    return (
-        to_dask_array(partitions, heights, (X.n_columns,), np.empty((0, 0), "float32")),
-        dask.array.from_array(y, chunks=chunks),
-        None if weights is None else dask.array.from_array(weights.astype("float32"), chunks=chunks),
-    )

@@ -55,16 +55,10 @@ def connect(
 ) -> Iterator[DaskWorkers]:
     """Yield the workers of a cluster. Workers started here are always stopped on exit.
 
-    `settings` have a ``scheduler``. `device` is auto, cpu or gpu; auto: the GPU if every worker has one.
-
-    Raises
-    ------
-    ConfigError
-        If Dask is not installed, a scheduler file does not exist, or there are fewer GPUs than workers.
-    ClusterError
-        If no scheduler answers, it has no workers, or versions differ.
-    DeviceError
-        If `device` is "gpu" and a worker has none.
+    `settings` have a ``scheduler``. `device` is auto, cpu or gpu; auto: the GPU if every worker has one. Raise
+    ConfigError if Dask is not installed, a scheduler file does not exist, or there are fewer GPUs than workers;
+    ClusterError if no scheduler answers, it has no workers, or versions differ; DeviceError if `device` is "gpu" and a
+    worker has none.
     """
     _require("distributed", "pip install 'gpupipe[cluster]'")
     if settings.dashboard_address:

@@ -25,8 +25,8 @@ from gpupipe.dask.library_calls import call_library
 from gpupipe.dask.workers import DaskWorkers
 from gpupipe.errors import ConfigError
 from gpupipe.models import FitContext, FittedModel, ModelSettings
-from gpupipe.models.fitted.device import MISSING_FIX, missing_columns, missing_text
-from gpupipe.models.fitted.scikit_learn import FittedSklearn
+from gpupipe.models.device.fitted import MISSING_FIX, missing_columns, missing_text
+from gpupipe.models.scikit_learn.fitted import FittedSklearn
 from gpupipe.models.training import KINDS, keyword_arguments, prepare_rows
 from gpupipe.partitions.matrix import PartitionedMatrix
 from gpupipe.typing import Array

@@ -51,14 +51,8 @@ class HealthMonitor:
         """Poll the scheduler once; without `waiting_for`, idle workers are not an error.
 
         `progress` is a value that changes while the caller makes progress; `waiting_for` are the labels of the tasks
-        that the caller waits for.
-
-        Raises
-        ------
-        ClusterError
-            If the scheduler is lost, or there was no progress for `deadline` seconds; it names the tasks.
-        LimitError
-            If the workers ran out of memory.
+        that the caller waits for. Raise ClusterError if the scheduler is lost, or there was no progress for `deadline`
+        seconds; it names the tasks; LimitError if the workers ran out of memory.
         """
         workers = self.query(self.client.scheduler.identity())["workers"]
         self.lost += [address for address in self.workers if address not in workers]

@@ -46,16 +46,8 @@ def fit_network(model: NeuralSettings, X: PartitionedMatrix, y: Array | None, co
 
     It continues after the last saved epoch if rank 0 can read the folder of the checkpoints, on this machine or in a
     shared folder. `X` has no empty partitions, and numbers before ids. `y` has class codes or numbers of all rows, on
-    the host, shape (n,).
-
-    Raises
-    ------
-    ClusterError
-        If workers were lost in every attempt, or the cluster made no progress.
-    LimitError
-        If a worker lacks the memory for its shard.
-    ConfigError, DataError
-        As `gpupipe.models.fit`.
+    the host, shape (n,). Raise ClusterError if workers were lost in every attempt, or the cluster made no progress;
+    LimitError if a worker lacks the memory for its shard; ConfigError, DataError as `gpupipe.models.fit`.
     """
     n_processes = context.resources.n_processes
     if n_processes > 1:

@@ -34,14 +34,9 @@ OF_CUDA = re.compile(r"(?!nvidia-).+-cu(?:da)?(?P<major>\d\d)x?")
 class Distributions:
     """Distributions on the import path.
 
-    Attributes
-    ----------
-    versions : dict of str to str
-        Version by normalised name (``cudf-cu13``).
-    requirements : dict of str to list of str
-        Requirements of each distribution, as written in its metadata.
-    unreadable : list of str
-        Metadata folders without a name or a version.
+    - `versions`: version by normalised name (``cudf-cu13``).
+    - `requirements`: requirements of each distribution, as written in its metadata.
+    - `unreadable`: metadata folders without a name or a version.
     """
 
     versions: dict[str, str] = field(default_factory=dict)

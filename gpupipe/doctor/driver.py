@@ -24,14 +24,10 @@ WSL_LIBRARIES = Path("usr/lib/wsl/lib")
 class HostEnvironment:
     """Container, WSL and hardware that this process runs on.
 
-    Attributes
-    ----------
-    has_wsl_gpu : bool
-        WSL exposes a GPU of any vendor (``/dev/dxg``).
-    has_wsl_driver : bool
-        WSL exposes NVIDIA's driver libraries.
-    nvidia_sign : str
-        Evidence that the machine has an NVIDIA GPU, whether or not this process can use it; empty if there is none.
+    - `has_wsl_gpu`: WSL exposes a GPU of any vendor (``/dev/dxg``).
+    - `has_wsl_driver`: WSL exposes NVIDIA's driver libraries.
+    - `nvidia_sign`: evidence that the machine has an NVIDIA GPU, whether or not this process can use it; else
+      empty.
     """
 
     in_container: bool = False

@@ -12,14 +12,9 @@ Level = Literal["ok", "warning", "error"]
 class Finding:
     """Result of one check.
 
-    Attributes
-    ----------
-    level : {"ok", "warning", "error"}
-        warning: the machine works, but slower than it could or not reliably. error: something is broken.
-    found : str
-        State of the machine, as text.
-    fix : str
-        What to do, as a command if possible; empty if no action is required.
+    - `level`: warning: the machine works, but slower than it could or not reliably. error: something is broken.
+    - `found`: state of the machine, as text.
+    - `fix`: what to do, as a command if possible; empty if no action is required.
     """
 
     level: Level

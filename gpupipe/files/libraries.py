@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 
 LIBRARIES = (
@@ -13,10 +14,16 @@ LIBRARIES = (
 
 def libraries() -> dict[str, str]:
     """Return the versions of the installed libraries that affect a model, by name."""
-    found = {}
+    return dict(_versions())
+
+
+@cache  # each version is parsed from a file, and a run asks five times
+def _versions() -> tuple[tuple[str, str], ...]:
+    """Return name and version of each installed library of `LIBRARIES`."""
+    found = []
     for name in LIBRARIES:
         try:
-            found[name] = version(name)
+            found.append((name, version(name)))
         except PackageNotFoundError:
             continue
-    return found
+    return tuple(found)

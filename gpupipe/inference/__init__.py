@@ -1,1 +1,4 @@
-"""The portable model: its files, loading, and inference."""
+"""The exported model: loading, predictions of tables and of single rows, explanations, drift and ONNX.
+
+Nothing here needs the training that made the model.
+"""

@@ -131,4 +131,4 @@ def _features(frame: Any, model: Model) -> pd.DataFrame:
 def _token(model: Model) -> str:
     from dask.base import tokenize
 
-    return str(tokenize(model.manifest, model.engine, model.device, str(model.rules)))
+    return str(tokenize(model.manifest, model.device, str(model.rules)))

@@ -65,8 +65,6 @@ class Model(LoadedModel):
         The model directory.
     rules : tuple of ServedRules
         The rules of ``data:`` that are enforced on tables to predict.
-    engine : {"numpy", "numba"}, optional
-        Interpreter of the feature program on the CPU. None: chosen by the backend.
     events : ServedEvents
         Settings for reading the further tables.
     device : {"auto", "cpu", "gpu"}
@@ -104,7 +102,6 @@ class Model(LoadedModel):
 
     features: FittedFeatures
     estimator: FittedModel
-    engine: str | None = None
     device: str = "auto"
 
     def verify(self) -> Verification:
@@ -237,11 +234,11 @@ class Model(LoadedModel):
 
     def _features_of(self, rows: RowsToPredict) -> tuple[Array, PredictionReport]:
         table, report = encode_rows(self, rows)
-        return self.features.transform(table, self.backend, self.engine), report
+        return self.features.transform(table, self.backend), report
 
     def __reduce__(self) -> tuple[Any, ...]:
         files = read_files(self.folder, self.manifest)
-        changed = {"rules": self.rules, "engine": self.engine, "warns": self.warns}
+        changed = {"rules": self.rules, "warns": self.warns}
         load = partial(load_model, device=self.device, allow_code=bool(self.manifest.get("kernels")))
         return restore_model, (load, files, changed)
 
@@ -253,7 +250,6 @@ def load_model(
     *,
     allow_code: bool = False,
     untrusted: Literal[False] = False,
-    engine: HostEngine | None = None,
 ) -> Model: ...
 
 
@@ -276,7 +272,6 @@ def load_model(
     allow_code: bool = False,
     untrusted: bool,
     limits: Mapping[str, Any] | None = None,
-    engine: HostEngine | None = None,
 ) -> Model | UntrustedModel: ...
 
 
@@ -287,7 +282,6 @@ def load_model(
     allow_code: bool = False,
     untrusted: bool = False,
     limits: Mapping[str, Any] | None = None,
-    engine: HostEngine | None = None,
 ) -> Model | UntrustedModel:
     """Load a model and check each of its files.
 
@@ -307,11 +301,6 @@ def load_model(
         Limits of an untrusted model. ``memory``: in bytes or as text (``"4GiB"``); default: half of the available
         memory. ``time`` per request: in seconds or as text (``"5min"``); default: 120 s plus 2 ms per row. A request
         has at most 1,048,576 rows.
-    engine : {"numpy", "numba"}, optional
-        Interpreter of the feature program of a trusted model on the CPU. None: NumPy, as in training. ``"numba"``: a
-        compiled interpreter for services that predict often; it compiles during the first prediction. The two agree
-        within the tolerances listed by ``gpupipe kernels``. The digits of a prediction depend on this choice only, not
-        on earlier predictions, nor on the number of rows except for networks, custom estimators and plug-ins.
 
     Returns
     -------
@@ -326,7 +315,7 @@ def load_model(
     DeviceError
         If a GPU is requested and none is usable.
     ConfigError
-        If `path` is not a path, `limits` are given for a trusted model, or `engine` or a GPU for an untrusted one.
+        If `path` is not a path, `limits` are given for a trusted model, or a GPU for an untrusted one.
 
     Examples
     --------
@@ -351,18 +340,13 @@ def load_model(
     if untrusted:
         from gpupipe.inference.untrusted.model import load_untrusted
 
-        if engine is not None:
-            what = "engine applies to trusted models only"
-            raise ConfigError(what, where="engine", fix="remove engine, or remove untrusted=True")
         return load_untrusted(path, device, allow_code=allow_code, limits=limits)
     if limits is not None:
         what = "limits apply to untrusted models only"
         raise ConfigError(what, where="limits", fix="add untrusted=True, or remove limits")
-    if engine not in (None, "numpy", "numba"):
-        raise ConfigError(f"expected 'numpy' or 'numba'; got {engine!r}", where="engine")
     reader = ArtifactReader(model_folder(path))
     # Choosing a backend sets how threads wait, which must precede the import of any compute library.
-    return replace(open_model(reader, choose(device), allow_code), device=device, engine=engine)
+    return replace(open_model(reader, choose(device), allow_code), device=device)
 
 
 def open_model(reader: ArtifactReader, backend: Backend, allow_code: bool) -> Model:

@@ -7,7 +7,7 @@ Sources:
 - ``source_reader``: `read_arrow`, one table from files or a generator; ``join``: `read_joined`, with ``tables:``
 - ``entities``, ``row_steps``, ``compute_formula``: event tables; ``hook``: the prepare hook
 - ``in_memory``: tables passed from Python instead of files; ``raw_columns``: columns exactly as stored
-- ``cache``, ``cache_folder``, ``table_files``: on-disk cache of encoded tables
+- ``cache``, ``table_files``: on-disk cache of encoded tables
 
 Files:
 
@@ -26,5 +26,5 @@ Folders: ``formats`` (one reader per file format), ``chunks`` (reading in chunks
 ``device`` (reading with a backend's own readers, into device memory).
 
 To add a format, write a module with a ``read`` function like ``formats/orc.py``, register it in
-``formats/registry.py`` and add a test.
+``io/file_formats.py`` and add a test.
 """

@@ -20,10 +20,7 @@ class ColumnFilter:
 
     Columns without a name, such as a stored row index, are ignored unless the source mentions them.
 
-    Parameters
-    ----------
-    columns : iterable of str, optional
-        Select exactly these, the targets and the weight; ``columns:`` and ``drop:`` are ignored.
+    `columns`: select exactly these, the targets and the weight; ``columns:`` and ``drop:`` are ignored.
     """
 
     def __init__(self, source: TableSource, columns: Iterable[str] | None = None) -> None:

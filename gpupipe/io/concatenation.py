@@ -38,10 +38,7 @@ def common_schema(found: Sequence[FileColumns], files: Sequence[SourceFile], not
 
     Columns are in the order of first appearance. A column that a file lacks is null for its rows, with a note.
 
-    Raises
-    ------
-    SchemaError
-        If the types of a column in two files have no common type; the message names the files.
+    Raise SchemaError if the types of a column in two files have no common type; the message names the files.
     """
     names = list(dict.fromkeys(name for columns in found for name in columns))
     return pa.schema([(name, _common_type(name, [each.get(name) for each in found], files, notes)) for name in names])

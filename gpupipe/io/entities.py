@@ -34,14 +34,8 @@ def read_entities(source: Source, tables: Mapping[str, JoinedTable], files: Inpu
 
     The rows are sorted by cut-off, then by key. `LoadedTable.events` holds the event tables.
 
-    Raises
-    ------
-    ConfigError
-        If the prediction window of a cut-off ends after the last event.
-    DataError
-        If no event is before a cut-off, or a file cannot be read.
-    SchemaError
-        If a column is missing or has the wrong type.
+    Raise ConfigError if the prediction window of a cut-off ends after the last event; DataError if no event is before a
+    cut-off, or a file cannot be read; SchemaError if a column is missing or has the wrong type.
     """
     entities = source.entities
     assert entities is not None

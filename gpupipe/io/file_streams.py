@@ -16,8 +16,8 @@ import pyarrow as pa
 
 from gpupipe.errors import DataError
 from gpupipe.io.file_changes import removed, require_unchanged
+from gpupipe.io.file_formats import compression_of
 from gpupipe.io.files import SourceFile, convert_read_errors, mask
-from gpupipe.io.formats.registry import compression_of
 from gpupipe.io.signatures import require_signature
 from gpupipe.io.zip_members import open_member
 

@@ -15,7 +15,7 @@ from typing import Any
 from urllib.parse import unquote
 
 from gpupipe.errors import DataError, GpupipeError, RowSizeError, did_you_mean
-from gpupipe.io.formats.registry import format_of, require_format
+from gpupipe.io.file_formats import format_of, require_format
 from gpupipe.io.network_errors import network_error
 from gpupipe.io.settings import TableSource
 from gpupipe.io.table_copy import TableCopy
@@ -37,26 +37,16 @@ SPECIAL_FILES = {stat.S_IFIFO: "a pipe", stat.S_IFSOCK: "a socket", stat.S_IFCHR
 class SourceFile:
     """A file to read, and its identity.
 
-    Attributes
-    ----------
-    path : str
-        Absolute for a local file; in the form of its file system for a remote one.
-    size : int
-        Bytes.
-    mtime_ns : int
-        Time of the last modification; 0 if the file system does not provide it.
-    version : str
-        Entity tag or checksum of a remote file, or ``""``.
-    partitions : mapping of str to (str or None)
-        Columns and values from hive-partitioned folder names such as ``year=2024/month=1``.
-    remote : fsspec file system, optional
-        None for a local file.
-    ctime_ns, inode : int
-        Of a local file: time of its last change of any kind, which programs cannot set, and its inode number.
-    copy : TableCopy, optional
-        The table that the file is a copy of: see `gpupipe.io.external`.
-    folder : str
-        The local folder that the file must be in wherever it is opened; ``""`` if it may be anywhere.
+    - `path`: absolute for a local file; in the form of its file system for a remote one
+    - `size`: bytes
+    - `mtime_ns`: time of the last modification; 0 if the file system does not provide it
+    - `version`: entity tag or checksum of a remote file, or ``""``
+    - `partitions`: columns and values from hive-partitioned folder names such as ``year=2024/month=1``
+    - `remote`: None for a local file
+    - `ctime_ns`, `inode`: of a local file: time of its last change of any kind, which programs cannot set, and its
+      inode number
+    - `copy`: the table that the file is a copy of: see `gpupipe.io.external`
+    - `folder`: the local folder that the file must be in wherever it is opened; ``""`` if it may be anywhere
     """
 
     path: str

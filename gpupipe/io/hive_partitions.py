@@ -22,13 +22,9 @@ from gpupipe.table.schema import NULL_VALUES
 class HivePartitions:
     """Partition columns of a list of files: int64 if all values are integers, else text.
 
-    Parameters
-    ----------
-    texts : collection of str
-        Columns that are text, such as those that ``schema:`` declares categorical: a folder ``region=01`` has the value
-        ``01``, whatever the other folders are. A model declares its columns, so a folder can be scored alone.
-    keys : collection of str
-        Columns that are integers only if no integer has a leading zero.
+    `texts`: columns that are text, such as those that ``schema:`` declares categorical: a folder ``region=01`` has the
+    value ``01``, whatever the other folders are. A model declares its columns, so a folder can be scored alone. `keys`:
+    columns that are integers only if no integer has a leading zero.
     """
 
     def __init__(self, files: Sequence[SourceFile], texts: Collection[str] = (), keys: Collection[str] = ()) -> None:

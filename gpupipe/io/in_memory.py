@@ -18,12 +18,8 @@ FORMAT = "memory"
 class InMemoryTable:
     """A table passed from Python instead of files.
 
-    Parameters
-    ----------
-    label : str
-        Description in messages and saved configurations: ``"pandas.DataFrame, 7,043 rows x 21 columns"``.
-    table : pyarrow.Table, optional
-        The rows. None for a table loaded from a saved configuration, which stores the label only.
+    `label`: description in messages and saved configurations: ``"pandas.DataFrame, 7,043 rows x 21 columns"``. `table`:
+    the rows. None for a table loaded from a saved configuration, which stores the label only.
     """
 
     is_partitioned = False  # whether the rows are partitions of a Dask collection
@@ -35,10 +31,7 @@ class InMemoryTable:
     def of(cls, frame: Any) -> InMemoryTable:
         """Return a frame of any supported library as a source; converts the rows to Arrow.
 
-        Raises
-        ------
-        DataError, SchemaError
-            As `gpupipe.table.frames.frame_to_arrow`.
+        Raise DataError or SchemaError as `gpupipe.table.frames.frame_to_arrow`.
         """
         from gpupipe.table.frames import frame_to_arrow
 
@@ -60,10 +53,7 @@ class InMemoryTable:
     def table(self) -> pa.Table:
         """The rows as a pyarrow.Table.
 
-        Raises
-        ------
-        ConfigError
-            If only the description is available.
+        Raise ConfigError if only the description is available.
         """
         if self._table is None:
             raise ConfigError(

@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Self
 
+from gpupipe.io.file_formats import has_reader
 from gpupipe.io.files import SourceFile, find_files
-from gpupipe.io.formats.registry import has_reader
 from gpupipe.io.hook import hook_file
 from gpupipe.io.in_memory import FORMAT as MEMORY
 from gpupipe.io.settings import JoinedTable, TableSource
@@ -20,12 +20,8 @@ class InputFiles:
     A run lists its files once. Opening a file later checks that its identity is unchanged, and cache and checkpoint
     keys include it. Files that are added to a folder during the run are ignored.
 
-    Attributes
-    ----------
-    source : tuple of SourceFile
-        Files of the main table; empty if its rows are built from events.
-    tables : mapping of str to tuple of SourceFile
-        Files of the other tables, by name.
+    `source`: files of the main table; empty if its rows are built from events. `tables`: files of the other tables, by
+    name.
     """
 
     source: tuple[SourceFile, ...]

@@ -14,11 +14,11 @@ from gpupipe.errors import GpupipeError
 from gpupipe.io.chunks.chunk import SourceChunk
 from gpupipe.io.chunks.chunk_reader import read_chunk
 from gpupipe.io.column_filter import ColumnFilter
+from gpupipe.io.file_formats import FORMATS
 from gpupipe.io.files import SourceFile
 from gpupipe.io.formats.parquet import read_groups
 from gpupipe.io.formats.parquet_footers import read_groups_of
 from gpupipe.io.formats.readers import load_reader
-from gpupipe.io.formats.registry import FORMATS
 from gpupipe.io.isolation import READ, REFUSED
 from gpupipe.io.notes import Notes
 from gpupipe.io.plain_tables import clean_table

@@ -16,8 +16,8 @@ from collections.abc import Iterable
 from gpupipe.backends import machine
 from gpupipe.children import Child, ChildError, ChildLimits
 from gpupipe.errors import DataError, GpupipeError, LimitError
+from gpupipe.io.file_formats import has_reader
 from gpupipe.io.files import SourceFile, mask
-from gpupipe.io.formats.registry import has_reader
 from gpupipe.io.settings import TableSource
 
 MODULE = "gpupipe.io.isolated_reader"

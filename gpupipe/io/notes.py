@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from gpupipe.io.formats.csv.stray_values import TextProfile
+from gpupipe.io.stray_values import TextProfile
 from gpupipe.names import count_noun
 from gpupipe.user_warnings import WarningNote
 
@@ -16,16 +16,10 @@ UNBOUNDED = "infinite values or values above 4e37, which count as missing"
 class Notes:
     """Collection of notes, stored as facts so that notes of chunks and files can be merged; iterates over their texts.
 
-    Attributes
-    ----------
-    columns : dict of str to str
-        The column that each fixed text is about, ``""`` for none.
-    missing : dict of str to set of str
-        Strings that were read as missing, by column.
-    profiles : dict of str to TextProfile
-        Profiles of the text columns of CSV files.
-    skipped : dict of str to int
-        Number of rows skipped because their number of fields differs from the header's, by file.
+    - `columns`: the column that each fixed text is about, ``""`` for none
+    - `missing`: strings that were read as missing, by column
+    - `profiles`: profiles of the text columns of CSV files
+    - `skipped`: number of rows skipped because their number of fields differs from the header's, by file
     """
 
     def __init__(self) -> None:

@@ -5,16 +5,50 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterator, Mapping
-from typing import Annotated, Any, Self
+from typing import Annotated, Any, Literal, Self
 from urllib.parse import parse_qsl, urlsplit
 
-from pydantic import Field, field_validator, model_validator
+from pydantic import (
+    Field,
+    GetCoreSchemaHandler,
+    GetJsonSchemaHandler,
+    ValidatorFunctionWrapHandler,
+    field_validator,
+    model_validator,
+)
+from pydantic.json_schema import JsonSchemaValue
+from pydantic_core import CoreSchema, PydanticCustomError, core_schema
 
-from gpupipe.io.formats.choice import Format
-from gpupipe.io.formats.registry import GENERATORS
+from gpupipe.errors import ConfigError
+from gpupipe.io.file_formats import GENERATORS, READERS, RESERVED
 from gpupipe.io.frame_field import FrameField, is_in_memory
 from gpupipe.io.in_memory import InMemoryTable
 from gpupipe.settings import Names, Settings
+
+
+class _OrPlugin:
+    """Annotation of the formats of gpupipe that also takes those of plug-ins."""
+
+    def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
+        return core_schema.no_info_wrap_validator_function(_format, handler(source))
+
+    def __get_pydantic_json_schema__(self, core: CoreSchema, handler: GetJsonSchemaHandler) -> JsonSchemaValue:
+        schema = handler.resolve_ref_schema(handler(core))
+        return {**schema, "enum": list(dict.fromkeys([*schema["enum"], *READERS.known_names()]))}
+
+
+def _format(value: Any, known: ValidatorFunctionWrapHandler) -> Any:
+    if not isinstance(value, str) or value in RESERVED or value not in READERS:
+        return known(value)
+    try:
+        READERS.get(value)
+    except ConfigError as error:
+        raise PydanticCustomError("plugin", "{what}; {fix}", {"what": error.what, "fix": error.fix}) from None
+    return value
+
+
+Format = Annotated[Literal["auto", "csv", "parquet", "jsonl", "orc", "arrow"], _OrPlugin()]
+
 
 ORIGINS = ("path", "frame", "generate", "sql", "delta", "iceberg")
 EXTERNAL = ("sql", "delta", "iceberg")  # copied to a Parquet file before they are read: see `gpupipe.io.external`

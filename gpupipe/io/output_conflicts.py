@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Literal
 
 from gpupipe.errors import ConfigError
-from gpupipe.io.formats.registry import format_of
+from gpupipe.io.file_formats import format_of
 from gpupipe.io.table_folder import TableFolder, find_matches, is_match, split_pattern
 
 LOCAL_URLS = ("file://", "local://")
@@ -20,15 +20,11 @@ LOCAL_URLS = ("file://", "local://")
 class ProtectedInput:
     """An input that a command must not overwrite.
 
-    Attributes
-    ----------
-    path : str
-        A file, glob, folder or URL.
-    role : str
-        Name in messages: ``"the input"``, ``"the configuration"``.
-    folder : {"read", "closed", "open"}
-        For a folder: "read" if all data files in it are read; "closed" if nothing may be added to it, as for a model;
-        "open" if files may be added, as for a cache, but the folder must not be replaced.
+    - `path`: a file, glob, folder or URL
+    - `role`: name in messages: ``"the input"``, ``"the configuration"``
+    - `folder` ({"read", "closed", "open"}): for a folder: "read" if all data files in it are read; "closed" if nothing
+      may be added to it, as for a model; "open" if files may be added, as for a cache, but the folder must not be
+      replaced
     """
 
     path: str

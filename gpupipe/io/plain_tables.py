@@ -24,12 +24,8 @@ BEYOND_INT64 = 2.0**63
 def usable_names(schema: pa.Schema, file: SourceFile, wanted: ColumnFilter, notes: Notes) -> list[str]:
     """Return the wanted columns of a file that are not nested.
 
-    Raises
-    ------
-    DataError
-        If two columns have the same name, or all columns are nested.
-    SchemaError
-        If a nested column is requested by name, or the file has none of the requested columns.
+    Raise DataError if two columns have the same name, or all columns are nested; SchemaError if a nested column is
+    requested by name, or the file has none of the requested columns.
     """
     names = schema.names
     require_distinct_names(names, file)
@@ -51,10 +47,7 @@ def usable_names(schema: pa.Schema, file: SourceFile, wanted: ColumnFilter, note
 def pick_names(names: Sequence[str], file: SourceFile, wanted: ColumnFilter, notes: Notes) -> list[str]:
     """Return the wanted ones of the columns of a file, with a note for each ignored one; see `ColumnFilter.pick`.
 
-    Raises
-    ------
-    SchemaError
-        If the file has none of them, or one of them has a blank name.
+    Raise SchemaError if the file has none of them, or one of them has a blank name.
     """
     picked = wanted.pick(names)
     for name in filter(wanted.is_ignored, names):
@@ -85,10 +78,7 @@ def require_distinct_names(names: Sequence[str], file: SourceFile) -> None:
 def is_dropped(name: str, content: str, file: SourceFile, wanted: ColumnFilter, notes: Notes) -> bool:
     """Return True, and add a note, if an unusable column is to be dropped; False if a prepare hook may use it.
 
-    Raises
-    ------
-    SchemaError
-        If the column is requested by name.
+    Raise SchemaError if the column is requested by name.
     """
     if wanted.everything:
         return False
@@ -111,12 +101,8 @@ def drop_column(name: str, content: str, file: SourceFile, wanted: ColumnFilter,
 def plain_table(table: pa.Table, file: SourceFile, wanted: ColumnFilter, notes: Notes) -> pa.Table:
     """Return a table of plain columns: see `gpupipe.io.arrow_types`.
 
-    Raises
-    ------
-    DataError
-        If no column is usable.
-    SchemaError
-        If a column requested by name is unusable, or a column contradicts the hive partition of the file.
+    Raise DataError if no column is usable; SchemaError if a column requested by name is unusable, or a column
+    contradicts the hive partition of the file.
     """
     columns, categories = {}, stated_categories(table.schema)
     for name, column in zip(table.column_names, table.columns, strict=True):
@@ -148,10 +134,7 @@ def clean_table(table: pa.Table, file: SourceFile, wanted: ColumnFilter, notes: 
     CSV columns are already cleaned, by ``csv.null_values`` of the source. Strings of other files are stripped too if
     `strip` is true.
 
-    Raises
-    ------
-    DataError, SchemaError
-        As `plain_table`.
+    Raise DataError or SchemaError as `plain_table`.
     """
     table = plain_table(table, file, wanted, notes)
     if file.format == "csv" or TEXT not in table.schema.types:

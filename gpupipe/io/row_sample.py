@@ -13,10 +13,10 @@ import pyarrow.parquet as pq
 from pyarrow import feather, orc
 
 from gpupipe.errors import DataError
+from gpupipe.io.file_formats import PACKED, compression_of
 from gpupipe.io.file_streams import open_file
 from gpupipe.io.files import HIVE_NULL, SourceFile, mask
 from gpupipe.io.formats.arrow import batches, is_feather_1, reader_of
-from gpupipe.io.formats.registry import PACKED, compression_of
 from gpupipe.io.input_files import data_files, input_files
 from gpupipe.io.isolation import try_files
 from gpupipe.io.plain_tables import require_distinct_names
@@ -31,16 +31,10 @@ ROW_BYTES = 400  # bytes to read per sampled row of a text file
 class SourceSample:
     """A sample of a source's rows, as a separate source.
 
-    Attributes
-    ----------
-    n_rows : int
-        Number of rows of the whole source, before any filter.
-    n_sample_rows : int
-        Number of rows of the sample, before any filter.
-    n_bytes : int
-        Size of all files in bytes; 0 for a generated or in-memory table.
-    is_exact : bool
-        True if `n_rows` is from footers or settings; otherwise it is estimated from file sizes.
+    - `n_rows`: number of rows of the whole source, before any filter
+    - `n_sample_rows`: number of rows of the sample, before any filter
+    - `n_bytes`: size of all files in bytes; 0 for a generated or in-memory table
+    - `is_exact`: True if `n_rows` is from footers or settings; otherwise it is estimated from file sizes
     """
 
     source: Any

@@ -99,13 +99,9 @@ class TableSource(TableOrigin):
     def read_as(self, keys: Iterable[str] = (), keeps_blanks: bool = False) -> Self:
         """Return these settings for a reader of keys.
 
-        Parameters
-        ----------
-        keys : iterable of str
-            Columns that are compared with those of another table, or with other rows: their texts are read as numbers
-            only if that loses nothing, so that ``01`` is not 1.
-        keeps_blanks : bool
-            Whether only CSV is stripped, as versions did whose models do not record it.
+        `keys`: columns that are compared with those of another table, or with other rows: their texts are read as
+        numbers only if that loses nothing, so that ``01`` is not 1. `keeps_blanks`: whether only CSV is stripped, as
+        versions did whose models do not record it.
         """
         other = self.model_copy()
         other._keys, other._keeps_blanks = tuple(dict.fromkeys(keys)), keeps_blanks

@@ -9,8 +9,8 @@ import re
 from typing import Any, NamedTuple
 
 from gpupipe.errors import DataError
+from gpupipe.io.file_formats import FORMATS, compression_of
 from gpupipe.io.files import SourceFile, mask
-from gpupipe.io.formats.registry import FORMATS, compression_of
 
 EDGE = 16  # bytes checked at each end
 TEXTS = ("csv", "jsonl")

@@ -14,9 +14,9 @@ from gpupipe.io.chunks.chunk_reader import read_chunk, select_source_columns
 from gpupipe.io.chunks.scan import NoRowsError, scan_source
 from gpupipe.io.column_filter import ColumnFilter
 from gpupipe.io.column_settings import ColumnSettings
+from gpupipe.io.file_formats import has_reader
 from gpupipe.io.files import SourceFile, mask
 from gpupipe.io.formats.csv.reader import header_names
-from gpupipe.io.formats.registry import has_reader
 from gpupipe.io.hook import hook_file, run_hook
 from gpupipe.io.in_memory import FORMAT as MEMORY
 from gpupipe.io.input_files import input_files
@@ -33,19 +33,12 @@ from gpupipe.table.time_columns import iso_times, read_as_times
 class LoadedTable:
     """An Arrow table, with the files it was read from.
 
-    Attributes
-    ----------
-    table : pyarrow.Table
-        Text is dictionary<int32, string>, each chunk with its own dictionary; times are timestamp[us] in UTC; numbers
-        and booleans keep their types. Files are in sorted order, rows in the order of the file.
-    files : list of SourceFile
-        The files that were read, with their identities.
-    notes : Notes
-        Repairs and drops.
-    names : tuple of str
-        All columns of the files, including those that were not read.
-    events : mapping of str to LoadedTable
-        The event tables that the rows were built from, by name; see `gpupipe.io.entities`.
+    - `table`: text is dictionary<int32, string>, each chunk with its own dictionary; times are timestamp[us] in UTC;
+      numbers and booleans keep their types. Files are in sorted order, rows in the order of the file.
+    - `files`: the files that were read, with their identities
+    - `notes`: repairs and drops
+    - `names`: all columns of the files, including those that were not read
+    - `events`: the event tables that the rows were built from, by name; see `gpupipe.io.entities`
     """
 
     table: pa.Table
@@ -69,24 +62,14 @@ def read_arrow(
 ) -> LoadedTable:
     """Read one table.
 
-    Parameters
-    ----------
-    source : TableSource
-        A ``source:`` section or an entry of ``tables:``.
-    columns : iterable of str, optional
-        Read exactly these and the target; ``columns:`` and ``drop:`` are ignored.
-    files : sequence of SourceFile, optional
-        The files of the source, if already listed: see `gpupipe.io.input_files.InputFiles`.
-    may_be_empty : bool
-        If True, files with column names and no rows are read as an empty table of text columns; otherwise they
-        raise DataError.
+    - `source`: a ``source:`` section or an entry of ``tables:``
+    - `columns`: read exactly these and the target; ``columns:`` and ``drop:`` are ignored
+    - `files`: the files of the source, if already listed: see `gpupipe.io.input_files.InputFiles`
+    - `may_be_empty`: if True, files with column names and no rows are read as an empty table of text columns; otherwise
+      they raise DataError
 
-    Raises
-    ------
-    DataError
-        If a file is missing, unreadable or corrupt, or there are no rows.
-    SchemaError
-        If a column is missing or unusable, or its types differ between files.
+    Raise DataError if a file is missing, unreadable or corrupt, or there are no rows; SchemaError if a column is
+    missing or unusable, or its types differ between files.
     """
     files = list(input_files(source) if files is None else files)
     try_files(source, files)
@@ -113,10 +96,7 @@ def read_arrow(
 def plain_arrow(table: pa.Table, strip: bool = True) -> pa.Table:
     """Return an Arrow table from memory as `read_arrow` would read it from a file; `strip` strips its texts.
 
-    Raises
-    ------
-    DataError
-        If no column is usable.
+    Raise DataError if no column is usable.
     """
     binary = {field.name: ColumnSettings(kind="text") for field in table.schema if is_bytes(field.type)}
     source = TableSource(frame="the table in memory", declared=binary)  # declared: long values are read too

@@ -18,18 +18,11 @@ PREFIX = "gpupipe-rows-"
 class TableCopy:
     """Table that a file is a copy of.
 
-    Attributes
-    ----------
-    label : str
-        The table, without secrets.
-    pin : str
-        The state of the table: two copies of a table with equal pins have equal rows in the same order.
-    settings : mapping of str to int
-        Settings of the configuration that read the same state again, such as the version of a Delta table.
-    unusable : mapping of str to str
-        Columns that were not copied, with a description of their values.
-    folder : CopyFolder, optional
-        Owner of the file; None in other processes.
+    - `label`: the table, without secrets
+    - `pin`: the state of the table: two copies of a table with equal pins have equal rows in the same order
+    - `settings`: settings of the configuration that read the same state again, such as the version of a Delta table
+    - `unusable`: columns that were not copied, with a description of their values
+    - `folder`: owner of the file; None in other processes
     """
 
     label: str

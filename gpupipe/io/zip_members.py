@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from gpupipe.errors import DataError
-from gpupipe.io.formats.registry import format_of
+from gpupipe.io.file_formats import format_of
 from gpupipe.names import enumerate_names
 
 if TYPE_CHECKING:

@@ -5,7 +5,7 @@ from __future__ import annotations
 # Importing a family registers its metrics; listings keep this order.
 from gpupipe.metrics import classification, regression, quantiles, ranked_groups, clustering  # noqa: F401  # isort: skip
 from gpupipe.metrics.calibration import Calibration, fit_calibration
-from gpupipe.metrics.curves import Curves, Points, Residuals, confusion, curves, residuals
+from gpupipe.metrics.curves import Curves, Points, Residuals, TopRows, confusion, curves, residuals
 from gpupipe.metrics.evaluation import evaluate, join_scores, metric_names, undefined_notes, unit_notes
 from gpupipe.metrics.importance import ColumnImportance, permutation_importance
 from gpupipe.metrics.predictions import predicted_labels
@@ -30,6 +30,7 @@ __all__ = [
     "QuantileLoss",
     "Residuals",
     "SliceColumn",
+    "TopRows",
     "choose_threshold",
     "confusion",
     "curves",

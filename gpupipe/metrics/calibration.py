@@ -20,25 +20,17 @@ EPSILON = 1e-12  # probabilities are clipped to [EPSILON, 1 - EPSILON] before th
 
 @dataclass(frozen=True)
 class Calibration:
-    """A monotone map of the probability of class 1, or of those of several classes.
-
-    Attributes
-    ----------
-    method : {"sigmoid", "isotonic", "temperature"}
-    slope, intercept : float
-        sigmoid: coefficients of the logit; 1 and 0 are the identity. temperature: the slope is the inverse of the
-        temperature, by which logits, or logarithms of several probabilities, are multiplied.
-    x, y : tuple of float
-        isotonic: break points; linear between them, constant outside.
-    classes : tuple of Calibration
-        isotonic with several classes: the map of each class against all others; rows are then divided by their sum.
-    """
+    """A monotone map of the probability of class 1, or of those of several classes."""
 
     method: FittedMethod
+    # slope, intercept: sigmoid: coefficients of the logit; 1 and 0 are the identity. temperature: the slope is the
+    # inverse of the temperature, by which logits, or logarithms of several probabilities, are multiplied.
     slope: float = 1.0
     intercept: float = 0.0
+    # x, y: isotonic: break points; linear between them, constant outside.
     x: tuple[float, ...] = field(default=(), repr=False)
     y: tuple[float, ...] = field(default=(), repr=False)
+    # isotonic with several classes: the map of each class against all others; rows are then divided by their sum.
     classes: tuple[Calibration, ...] = field(default=(), repr=False)
 
     def apply(self, probability: Array, backend: Backend | None = None) -> Array:
@@ -102,6 +94,7 @@ def fit_calibration(
     sigmoid is J. Platt's, "Probabilistic outputs for support vector machines", 1999. isotonic is that of B. Zadrozny
     and C. Elkan, "Transforming classifier scores into accurate multiclass probability estimates", KDD 2002. temperature
     is that of C. Guo, G. Pleiss, Y. Sun and K. Q. Weinberger, "On calibration of modern neural networks", ICML 2017.
+    Raise DataError if the rows have only one class.
 
     Parameters
     ----------
@@ -111,11 +104,6 @@ def fit_calibration(
         Class codes.
     how : {"sigmoid", "isotonic", "temperature"}
         sigmoid is for two classes.
-
-    Raises
-    ------
-    DataError
-        If the rows have only one class.
     """
     import numpy as np
 

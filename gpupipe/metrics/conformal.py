@@ -25,14 +25,6 @@ class Conformal:
     minus the score and the upper one plus the score. Classes are taken from the most probable one on, until the sum of
     their probabilities, the last one counted in part, exceeds `score`.
 
-    Attributes
-    ----------
-    score : float, or array of float64, shape (n,)
-        Quantile of the conformity scores of held-out rows. When the rows of several folds are evaluated together, that
-        of each row. Infinite: nothing is excluded. Negative, for quantiles that are too far apart: they move inwards.
-    ends : tuple of two int, optional
-        Quantiles only: positions of those at the ends of the interval.
-
     Notes
     -----
     The guarantee needs exchangeable rows; under drift or with time series, the coverage is approximate. Intervals are
@@ -44,8 +36,11 @@ class Conformal:
     """
 
     level: float
+    # float, or float64, shape (n,): quantile of the conformity scores of held-out rows. When the rows of several folds
+    # are evaluated together, that of each row. Infinite: nothing is excluded. Negative, for quantiles that are too far
+    # apart: they move inwards.
     score: float | Array
-    ends: tuple[int, int] | None = None
+    ends: tuple[int, int] | None = None  # quantiles only: positions of those at the ends of the interval
 
     def interval(self, output: Array) -> tuple[Array, Array]:
         """Return the lower and upper ends for predicted values, float64, shape (n,), or quantiles, shape (n, k).
@@ -144,6 +139,8 @@ def fit_conformal(
 ) -> Conformal:
     """Return intervals for values or quantiles, or sets for classes, calibrated on held-out rows.
 
+    Raise DataError if there are too few rows for the level.
+
     Parameters
     ----------
     level : float
@@ -157,11 +154,6 @@ def fit_conformal(
         1, it is the weight of one row.
     ends : tuple of two int, optional
         Quantiles: see `Conformal`.
-
-    Raises
-    ------
-    DataError
-        If there are too few rows for the level.
 
     Examples
     --------

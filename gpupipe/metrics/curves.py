@@ -50,60 +50,34 @@ class TopRows:
 
 @dataclass(frozen=True)
 class Curves:
-    """The curves of a classifier, one for each class, except classes without rows or with all rows.
+    """The curves of a classifier, one for each class, except classes without rows or with all rows."""
 
-    Attributes
-    ----------
-    roc : list of Points
-        x: false positive rate, y: true positive rate.
-    precision_recall : list of Points
-        x: recall, y: precision.
-    calibration : list of Points
-        x: mean probability in a bin, y: fraction of positive rows in it; all bins have the same number of rows, or the
-        same weight.
-    gains : list of Points
-        x: fraction of all rows, those with the highest probability first, y: fraction of the class among them.
-    top : list of TopRows
-        Binary only: of a round number of rows, then of `TOP_FRACTIONS` of all rows; at least `MIN_TOP_ROWS` each. None
-        with weights.
-    """
-
-    roc: list[Points] = field(default_factory=list)
-    precision_recall: list[Points] = field(default_factory=list)
+    roc: list[Points] = field(default_factory=list)  # x: false positive rate, y: true positive rate
+    precision_recall: list[Points] = field(default_factory=list)  # x: recall, y: precision
+    # x: mean probability in a bin, y: fraction of positive rows in it; all bins have the same number of rows, or the
+    # same weight.
     calibration: list[Points] = field(default_factory=list)
+    # x: fraction of all rows, those with the highest probability first, y: fraction of the class among them.
     gains: list[Points] = field(default_factory=list)
+    # Binary only: of a round number of rows, then of `TOP_FRACTIONS` of all rows; at least `MIN_TOP_ROWS` each. None
+    # with weights.
     top: list[TopRows] = field(default_factory=list)
 
 
 @dataclass(frozen=True)
 class Residuals:
-    """Residuals of a regressor, ``y_true - y_pred``.
+    """Residuals of a regressor, ``y_true - y_pred``."""
 
-    Attributes
-    ----------
-    y_true, y_pred : list of float
-        True and predicted values of a sample of rows.
-    edges : list of float, length bins + 1
-        Bin edges of the histogram of all residuals.
-    counts : list of int, or of float with weights
-        Number or weight of the rows in each bin.
-    quantiles : dict of str to float
-        Quantiles ``"0.05"``, ``"0.5"`` and ``"0.95"`` of the residuals.
-    errors : dict of str to float
-        ``"0.5"``, ``"0.9"`` of the absolute residuals.
-    constant_error : float
-        Median absolute residual of the best constant prediction, the median of ``y_true``.
-    """
-
+    # y_true, y_pred: true and predicted values of a sample of rows.
     y_true: list[float]
     y_pred: list[float]
-    edges: list[float]
-    counts: list[float]
+    edges: list[float]  # length bins + 1: bin edges of the histogram of all residuals
+    counts: list[float]  # number or weight of the rows in each bin
     mean: float
     std: float
-    quantiles: dict[str, float]
-    errors: dict[str, float]
-    constant_error: float
+    quantiles: dict[str, float]  # quantiles ``"0.05"``, ``"0.5"`` and ``"0.95"`` of the residuals
+    errors: dict[str, float]  # ``"0.5"``, ``"0.9"`` of the absolute residuals
+    constant_error: float  # median absolute residual of the best constant prediction, the median of ``y_true``
 
 
 def confusion(

@@ -31,17 +31,12 @@ def metric_names(tasks: Collection[Task], settings: Evaluate) -> tuple[str, ...]
 
     The first is ``select_by``, or the first of ``metrics``, or the default of the task: roc_auc (binary), log_loss
     (multiclass), r2 (regression), pinball_loss (quantile), ndcg (ranking), silhouette (clustering), reconstruction_r2
-    (embedding).
+    (embedding). Raise ConfigError if a metric or ``cost`` is not available for a task.
 
     Parameters
     ----------
     tasks : collection of Task
         The task, or those of several targets.
-
-    Raises
-    ------
-    ConfigError
-        If a metric or ``cost`` is not available for a task.
     """
     task = "multiclass" if "multiclass" in tasks else next(iter(tasks))
     suitable = tuple(name for name, metric in METRICS.items() if metric.tasks.issuperset(tasks))
@@ -108,6 +103,8 @@ def evaluate(
 ) -> dict[str, float]:
     """Compute metrics of one prediction.
 
+    Raise DataError if a predicted value is not a probability, or not finite.
+
     Parameters
     ----------
     y_true : array, shape (n,), or None
@@ -136,11 +133,6 @@ def evaluate(
     -------
     dict of str to float
         Metrics in the order of `names`. An undefined metric is NaN; `undefined_notes` gives the reason.
-
-    Raises
-    ------
-    DataError
-        If a predicted value is not a probability, or not finite.
     """
     import numpy as np
 

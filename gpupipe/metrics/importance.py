@@ -17,6 +17,11 @@ class ColumnImportance:
     mean: float
     std: float
 
+    @property
+    def is_measurable(self) -> bool:
+        """True if the mean is positive and exceeds its spread over the repeats; otherwise it is noise."""
+        return self.mean > self.std
+
 
 def permutation_importance(
     score: Callable[[Array, Array], float],

@@ -26,27 +26,17 @@ ROUNDING = 1e-6  # tolerance for probabilities outside [0, 1], as float32 sums p
 
 @dataclass(frozen=True)
 class ClassPredictions:
-    """True classes and predicted probabilities of rows.
+    """True classes and predicted probabilities of rows."""
 
-    Attributes
-    ----------
-    y_true : array of int64, shape (n,)
-        Class codes.
-    probability : array of float64, shape (n,) or (n, k)
-        Probability of class 1 for two classes; otherwise of each class, summing to 1 in each row.
-    label : array of int64, shape (n,)
-        Predicted class codes.
-    sample_weight : array of float64, shape (n,), optional
-        The weight of each row; None if all rows weigh 1.
-    """
-
-    y_true: Array
+    y_true: Array  # int64, shape (n,): class codes
+    # float64, shape (n,) or (n, k): probability of class 1 for two classes; otherwise of each class, summing to 1 in
+    # each row.
     probability: Array
-    label: Array
+    label: Array  # int64, shape (n,): predicted class codes
     n_classes: int
     backend: Backend
     costs: Costs | None = None
-    sample_weight: Array | None = None
+    sample_weight: Array | None = None  # float64, shape (n,): the weight of each row; None if all rows weigh 1
 
     @staticmethod
     def of(
@@ -123,19 +113,13 @@ class ClassPredictions:
 
 @dataclass(frozen=True)
 class ValuePredictions:
-    """True and predicted values of rows.
+    """True and predicted values of rows."""
 
-    Attributes
-    ----------
-    y_true, value : array of float64, shape (n,)
-    sample_weight : array of float64, shape (n,), optional
-        The weight of each row; None if all rows weigh 1.
-    """
-
+    # y_true, value: float64, shape (n,).
     y_true: Array
     value: Array
     backend: Backend
-    sample_weight: Array | None = None
+    sample_weight: Array | None = None  # float64, shape (n,): the weight of each row; None if all rows weigh 1
 
     @staticmethod
     def of(y_true: Array, value: Array, backend: Backend, sample_weight: Array | None = None) -> ValuePredictions:
@@ -160,24 +144,13 @@ class ValuePredictions:
 
 @dataclass(frozen=True)
 class QuantilePredictions:
-    """True values and predicted quantiles of rows.
+    """True values and predicted quantiles of rows."""
 
-    Attributes
-    ----------
-    y_true : array of float64, shape (n,)
-    quantiles : array of float64, shape (n, k)
-        Ascending in each row.
-    levels : tuple of float
-        Level of each of the k quantiles, ascending, in (0, 1).
-    sample_weight : array of float64, shape (n,), optional
-        The weight of each row; None if all rows weigh 1.
-    """
-
-    y_true: Array
-    quantiles: Array
-    levels: tuple[float, ...]
+    y_true: Array  # float64, shape (n,)
+    quantiles: Array  # float64, shape (n, k): ascending in each row
+    levels: tuple[float, ...]  # level of each of the k quantiles, ascending, in (0, 1)
     backend: Backend
-    sample_weight: Array | None = None
+    sample_weight: Array | None = None  # float64, shape (n,): the weight of each row; None if all rows weigh 1
 
     @staticmethod
     def of(
@@ -214,18 +187,10 @@ class QuantilePredictions:
 
 @dataclass(frozen=True)
 class UnlabelledPredictions:
-    """Clusters or embeddings of rows without a target, on the host.
+    """Clusters or embeddings of rows without a target, on the host."""
 
-    Attributes
-    ----------
-    X : array of float32, shape (n, d)
-        The feature matrix, which the predictions are compared with.
-    found : array, shape (n,) or (n, k)
-        Clusters or embeddings.
-    """
-
-    X: Array
-    found: Array
+    X: Array  # float32, shape (n, d): the feature matrix, which the predictions are compared with
+    found: Array  # shape (n,) or (n, k): clusters or embeddings
 
 
 def _on_device(sample_weight: Array | None, backend: Backend) -> Array | None:

@@ -39,20 +39,11 @@ def coverage_error(rows: QuantilePredictions) -> float:
 
 @dataclass(frozen=True)
 class QuantileLoss:
-    """A predicted quantile, compared with the true values.
+    """A predicted quantile, compared with the true values."""
 
-    Attributes
-    ----------
-    level : float
-        In (0, 1).
-    share : float
-        Fraction of the rows whose true value is at most the quantile.
-    loss, constant_loss : float
-        Mean pinball loss, and that of the best constant.
-    """
-
-    level: float
-    share: float
+    level: float  # in (0, 1)
+    share: float  # fraction of the rows whose true value is at most the quantile
+    # loss, constant_loss: mean pinball loss, and that of the best constant.
     loss: float
     constant_loss: float
 

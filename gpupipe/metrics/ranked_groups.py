@@ -27,21 +27,11 @@ ON_THE_HOST = "NumPy computes the metrics of ranked groups"  # reason, in a run 
 
 @dataclass(frozen=True)
 class RankedPredictions:
-    """Relevances and predicted scores of the rows of groups, on the host.
+    """Relevances and predicted scores of the rows of groups, on the host."""
 
-    Attributes
-    ----------
-    y_true : array of float64, shape (n,)
-        Relevance: 0 for rows that are not relevant, more for more relevant ones.
-    score : array of float64, shape (n,)
-        Rows of a group are ordered by it, highest first.
-    group : array of int64, shape (n,)
-        Code of the group of each row, below the number of groups.
-    """
-
-    y_true: Array
-    score: Array
-    group: Array
+    y_true: Array  # float64, shape (n,): relevance; 0 for rows that are not relevant, more for more relevant ones
+    score: Array  # float64, shape (n,): rows of a group are ordered by it, highest first
+    group: Array  # int64, shape (n,): code of the group of each row, below the number of groups
 
     @staticmethod
     def of(y_true: Array, score: Array, group: Array, backend: Backend) -> RankedPredictions:
@@ -99,24 +89,12 @@ class RankedPredictions:
 
 @dataclass(frozen=True)
 class _Order:
-    """Rows by group, and within a group by a key, highest first; rows of a group with the same key are a tie.
+    """Rows by group, and within a group by a key, highest first; rows of a group with the same key are a tie."""
 
-    Attributes
-    ----------
-    rows : array of int64, shape (n,)
-        Row numbers in this order.
-    position : array of int64, shape (n,)
-        Position in its group of each row in this order, from 0.
-    ties : array of int64, shape (n_ties,)
-        Where each tie starts.
-    group : array of int64, shape (n_ties,)
-        Group of each tie.
-    """
-
-    rows: Array
-    position: Array
-    ties: Array
-    group: Array
+    rows: Array  # int64, shape (n,): row numbers in this order
+    position: Array  # int64, shape (n,): position in its group of each row in this order, from 0
+    ties: Array  # int64, shape (n_ties,): where each tie starts
+    group: Array  # int64, shape (n_ties,): group of each tie
 
     @staticmethod
     def of(group: Array, key: Array) -> _Order:
@@ -174,17 +152,10 @@ def mean_average_precision(rows: RankedPredictions) -> float:
 
 @dataclass(frozen=True)
 class CutoffNdcg:
-    """NDCG of the first rows of each group.
+    """NDCG of the first rows of each group."""
 
-    Attributes
-    ----------
-    cutoff : int
-        Number of rows.
-    ndcg, random_ndcg : float
-        Of the predicted order, and of a random one.
-    """
-
-    cutoff: int
+    cutoff: int  # number of rows
+    # ndcg, random_ndcg: of the predicted order, and of a random one.
     ndcg: float
     random_ndcg: float
 

@@ -22,20 +22,14 @@ class Ranking:
 
     Arrays are on the device of the backend. Metrics computed from counts only are bit-identical on every device and for
     every order of the rows.
-
-    Attributes
-    ----------
-    scores : array of float64, shape (m,)
-        Distinct scores, highest first.
-    hits, misses : array of int64, or of float64 with weights, shape (m + 1,)
-        Number or weight of the rows of the class, and of other rows, with one of the ``i`` highest scores.
-    positives, negatives : int, or float with weights
-        Number or weight of all rows of the class, and of all other rows.
     """
 
-    scores: Array
+    scores: Array  # float64, shape (m,): distinct scores, highest first
+    # hits, misses: int64, or of float64 with weights, shape (m + 1,): number or weight of the rows of the class, and of
+    # other rows, with one of the ``i`` highest scores.
     hits: Array
     misses: Array
+    # positives, negatives: number or weight of all rows of the class, and of all other rows.
     positives: float
     negatives: float
     backend: Backend

@@ -13,20 +13,13 @@ from gpupipe.tasks import Task
 
 @dataclass(frozen=True)
 class Metric:
-    """A metric.
+    """A metric."""
 
-    Attributes
-    ----------
-    function : callable
-        ``(rows) -> float``, with rows as in `gpupipe.metrics.predictions`; NaN if undefined.
-    default : bool
-        Whether it is computed if the configuration names no metrics.
-    """
-
+    # ``(rows) -> float``, with rows as in `gpupipe.metrics.predictions`; NaN if undefined.
     function: Callable[..., float]
     greater_is_better: bool
     tasks: frozenset[Task]
-    default: bool = True
+    default: bool = True  # whether it is computed if the configuration names no metrics
 
     @property
     def definition(self) -> str:

@@ -37,6 +37,7 @@ def choose_threshold(
 
     It is the midpoint between the lowest probability predicted positive and the next lower one; the highest of several
     equal optima. If it is best to predict no row positive, it is the midpoint between the highest probability and 1.
+    Raise DataError if the rows have only one class, or a value is not a probability.
 
     Parameters
     ----------
@@ -48,11 +49,6 @@ def choose_threshold(
         Required by min_cost.
     backend : Backend
         Backend that computes; arrays are copied to its device.
-
-    Raises
-    ------
-    DataError
-        If the rows have only one class, or a value is not a probability.
     """
     rows = ClassPredictions.of("binary", y, probability, 0.5, 2, backend, sample_weight=sample_weight)
     ranking = next((found for _, found in rows.rankings()), None)

@@ -71,8 +71,10 @@ Invariance = Literal["none", "shift", "affine"]
 
 # Families, in the order of listings.
 FAMILIES = (
-    "linear", "forest", "boosting", "xgboost.settings", "catboost", "lightgbm", "neighbors", "bayes", "svm",
-    "neural.settings", "best", "cluster", "decomposition", "estimator",
+    "linear.settings", "scikit_learn.settings.forest", "scikit_learn.settings.hist_boosting", "xgboost.settings",
+    "catboost.settings", "lightgbm.settings", "scikit_learn.settings.neighbors", "scikit_learn.settings.bayes",
+    "scikit_learn.settings.svm", "neural.settings", "best", "scikit_learn.settings.cluster",
+    "scikit_learn.settings.decomposition", "scikit_learn.settings.estimator",
 )  # fmt: skip
 
 MODELS: Registry[type[ModelSettings]] = Registry(
@@ -240,10 +242,7 @@ class ModelSettings(Settings):
     def for_quantile(self, level: float) -> Self:
         """Return the settings of the regression of one quantile, a number in (0, 1), for the task quantile.
 
-        Raises
-        ------
-        ConfigError
-            If the settings state another loss.
+        Raise ConfigError if the settings state another loss.
         """
         raise NotImplementedError
 
@@ -333,10 +332,7 @@ class ModelSettings(Settings):
 def choose_for_task(model: str, field: str, value: str, choices: Mapping[Task, Sequence[str]], task: Task) -> str:
     """Return `value`, or the first choice of the task for ``"auto"``.
 
-    Raises
-    ------
-    ConfigError
-        If the value belongs to another task.
+    Raise ConfigError if the value belongs to another task.
     """
     allowed = choices[task]
     if value != "auto" and value not in allowed:
@@ -349,17 +345,18 @@ def choose_for_task(model: str, field: str, value: str, choices: Mapping[Task, S
 
 
 def column_index(name: str, feature_names: Sequence[str], field: str) -> int:
-    """Return the position of the feature `name` in the matrix.
-
-    Raises
-    ------
-    ConfigError
-        If there is no such feature.
-    """
+    """Return the position of the feature `name` in the matrix; raise ConfigError if there is no such feature."""
     if name not in feature_names:
         hint = did_you_mean(name, feature_names) or f"the features are {', '.join(feature_names[:20])}"
         raise ConfigError(f"there is no feature {name!r}", where=f"models: {field}", fix=hint, names=[name])
     return list(feature_names).index(name)
+
+
+def feature_groups(groups: InteractionConstraints, feature_names: Sequence[str], field: str) -> list[list[int]] | None:
+    """Return the positions of the features of each group, or None without groups."""
+    if groups is None:
+        return None
+    return [[column_index(name, feature_names, field) for name in group] for group in groups]
 
 
 def constraint_list(constraints: Constraints, feature_names: Sequence[str], field: str) -> list[int] | None:

@@ -42,26 +42,18 @@ def ignore_rounds(found: BestRound) -> None:
 
 @dataclass(frozen=True)
 class Resources:
-    """Resources of a training run.
-
-    Attributes
-    ----------
-    checkpoint : Path, optional
-        Checkpoint file; its name identifies everything the training depends on. None: no checkpoints.
-    safe_point : callable
-        Called where a training can stop, with a text such as "after epoch 3"; stops it by raising. After
-        `DeadlineReached`, early stopping keeps the best round so far.
-    show_progress : callable
-        Takes a function that returns a `ProgressReport`, and displays it during the ``with`` block.
-    report_trial : callable
-        Called with each finished trial of a search, a `TriedModel`, and the name of its metric.
-    """
+    """Resources of a training run."""
 
     n_processes: int = 1
+    # Checkpoint file; its name identifies everything the training depends on. None: no checkpoints.
     checkpoint: Path | None = None
     resume: bool = False
+    # Called where a training can stop, with a text such as "after epoch 3"; stops it by raising. After
+    # `DeadlineReached`, early stopping keeps the best round so far.
     safe_point: Callable[[str], None] = never_stop
+    # Takes a function that returns a `ProgressReport`, and displays it during the ``with`` block.
     show_progress: ShowProgress = show_nothing
+    # Called with each finished trial of a search, a `TriedModel`, and the name of its metric.
     report_trial: Callable[[object, str], None] = ignore_trial
 
 
@@ -71,76 +63,49 @@ ONE_PROCESS = Resources()
 
 @dataclass(frozen=True)
 class ValidationRows:
-    """Rows that a model is not trained on; early stopping chooses the round or epoch by them.
+    """Rows that a model is not trained on; early stopping chooses the round or epoch by them."""
 
-    Attributes
-    ----------
-    X : array of float32, shape (n, d), column-major
-        On the device of the backend; for a matrix in partitions, another one on the same workers.
-    y : array, shape (n,) or (n, n_targets)
-        Class codes or numbers, as the training rows have them; on the host.
-    weights : array of float, shape (n,), optional
-    groups : array, shape (n,), optional
-        Of a ranking: the group of each row, on the host.
-    """
-
+    # float32, shape (n, d), column-major: on the device of the backend; for a matrix in partitions, another one on the
+    # same workers.
     X: Any
-    y: Any
-    weights: Array | None = None
-    groups: Array | None = None
+    y: Any  # shape (n,) or (n, n_targets): class codes or numbers, as the training rows have them; on the host
+    weights: Array | None = None  # float, shape (n,)
+    groups: Array | None = None  # shape (n,): of a ranking: the group of each row, on the host
 
 
 @dataclass(frozen=True)
 class FitContext:
-    """Context of a model fit: everything except the model settings and the matrix.
-
-    Attributes
-    ----------
-    categorical : mapping of int to int
-        Position of a categorical column to its number of codes; empty in the dense view.
-    class_labels : sequence of str
-        Label of each class code, for ``class_weight``; empty if the labels are the codes.
-    validation : ValidationRows, optional
-        Rows for early stopping. None: a model that stops early holds out some of its rows, and is then trained again
-        on all of them for the number of rounds or epochs that it found.
-    groups, times : array, shape (n,), optional
-        Values of the columns ``split.group`` and ``split.time`` of the training rows, on the host: rows that are held
-        out of them have other groups, or later times. The rows of a group are ranked.
-    weights : array of float64, shape (n,), optional
-        Weight of each training row (``source.weight``), on the host; None if all rows weigh 1. Class weights are not
-        among them.
-    metric : str
-        Name of the metric that ranks candidates; empty outside of a run.
-    quantiles : sequence of float
-        Levels of the task quantile, ascending.
-    targets : sequence of TargetSpec
-        The targets of the task multioutput; `y` has a column for each.
-    views : mapping of {"codes", "dense", "embedding"} to tuple of int
-        Of a matrix in the combined view: the columns of each view.
-    report_rounds : callable
-        Called with the best round on `validation` once a training has found it.
-    report_out_of_bag : callable, optional
-        Called with the prediction of each row by the trees of a forest that were not grown on it, shape (n,), or (n, k)
-        for the classes that occur. None: not computed. Forests with ``bootstrap`` on the CPU only.
-    """
+    """Context of a model fit: everything except the model settings and the matrix."""
 
     backend: Backend
     task: Task
     seed: int
     n_classes: int = 0
+    # Position of a categorical column to its number of codes; empty in the dense view.
     categorical: Mapping[int, int] = field(default_factory=dict)
     feature_names: Sequence[str] = ()
+    # Label of each class code, for ``class_weight``; empty if the labels are the codes.
     class_labels: Sequence[str] = ()
     resources: Resources = ONE_PROCESS
+    # Rows for early stopping. None: a model that stops early holds out some of its rows, and is then trained again on
+    # all of them for the number of rounds or epochs that it found.
     validation: ValidationRows | None = None
+    # groups, times: shape (n,): values of the columns ``split.group`` and ``split.time`` of the training rows,
+    # on the host: rows that are held out of them have other groups, or later times. The rows of a group are ranked.
     groups: Array | None = None
     times: Array | None = None
+    # float64, shape (n,): weight of each training row (``source.weight``), on the host; None if all rows weigh 1. Class
+    # weights are not among them.
     weights: Array | None = None
-    metric: str = ""
-    quantiles: Sequence[float] = ()
-    targets: Sequence[TargetSpec] = ()
+    metric: str = ""  # name of the metric that ranks candidates; empty outside of a run
+    quantiles: Sequence[float] = ()  # levels of the task quantile, ascending
+    targets: Sequence[TargetSpec] = ()  # the targets of the task multioutput; `y` has a column for each
+    # Of a matrix in the combined view: the columns of each view.
     views: Mapping[View, tuple[int, ...]] = field(default_factory=dict)
+    # Called with the best round on `validation` once a training has found it.
     report_rounds: Callable[[BestRound], None] = ignore_rounds
+    # Called with the prediction of each row by the trees of a forest that were not grown on it, shape (n,), or (n, k)
+    # for the classes that occur. None: not computed. Forests with ``bootstrap`` on the CPU only.
     report_out_of_bag: Callable[[Array], None] | None = None
 
     def of_rows(self, rows: Array) -> FitContext:

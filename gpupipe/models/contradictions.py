@@ -8,23 +8,14 @@ from typing import Any, NamedTuple
 
 
 class Contradiction(NamedTuple):
-    """Values of one parameter that exclude values of another one.
-
-    Attributes
-    ----------
-    values : tuple
-        Values of `field` that exclude values of `other`.
-    allowed : tuple, or callable
-        Values of `other` that go with them, or a function that tells whether one does.
-    instead : value, optional
-        Value of `field` that goes with all values of `other`.
-    """
+    """Values of one parameter that exclude values of another one."""
 
     field: str
-    values: tuple[Any, ...]
+    values: tuple[Any, ...]  # values of `field` that exclude values of `other`
     other: str
+    # Values of `other` that go with them, or a function that tells whether one does.
     allowed: tuple[Any, ...] | Callable[[Any], bool]
-    instead: Any = None
+    instead: Any = None  # value of `field` that goes with all values of `other`
 
     def allows(self, value: Any) -> bool:
         """Return whether a value of `other` goes with `values`."""
@@ -44,6 +35,8 @@ def settle(
 ) -> tuple[dict[str, Any], list[str]]:
     """Return the values of parameters without contradictions, and a note for each default that gave way.
 
+    Raise ContradictionError if no default can give way.
+
     Parameters
     ----------
     values : mapping of str to value
@@ -54,11 +47,6 @@ def settle(
         Defaults of the library. `Contradiction.other` falls back to them.
     keeps_field : bool
         Whether `Contradiction.other` gives way if both are stated; otherwise that is an error.
-
-    Raises
-    ------
-    ContradictionError
-        If no default can give way.
     """
     found, fixed, notes = dict(values), set(stated), list[str]()
     while (each := next((each for each in contradictions if _contradicts(each, found)), None)) is not None:

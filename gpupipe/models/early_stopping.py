@@ -7,9 +7,11 @@ algorithm 7.2; AutoGluon's ``refit_full`` and pytabkit's ``n_refit`` do the same
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from dataclasses import replace
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
-from gpupipe.models.base import BestRound
+from gpupipe.models.base import BestRound, ModelSettings
 from gpupipe.models.context import FitContext, ValidationRows
 from gpupipe.names import count_noun
 from gpupipe.random_streams import make_generator
@@ -20,6 +22,58 @@ NONE_HELD_OUT = "no row could be held out for early stopping: all rounds were tr
 
 if TYPE_CHECKING:
     from gpupipe.typing import Array
+
+ModelT = TypeVar("ModelT", bound=ModelSettings)
+TrainedT = TypeVar("TrainedT")
+
+
+class HeldOut(NamedTuple):
+    """Rows that one training stops by.
+
+    `drawn` is a mask of the training rows that are held out. Otherwise `given` are other rows, of which those where
+    `known` is true are used; None: all.
+    """
+
+    drawn: Array | None = None
+    given: ValidationRows | None = None
+    known: Array | None = None
+
+
+def fit_rounds(
+    model: ModelT,
+    y: Array | None,
+    classes: tuple[int, ...],
+    context: FitContext,
+    n_rows: int,
+    train: Callable[[ModelT, HeldOut | None], TrainedT],
+    best_round: Callable[[TrainedT], BestRound],
+) -> tuple[TrainedT, tuple[str, ...]]:
+    """Return what `train` returns, of the best number of rounds on all rows if the model stops early, and notes.
+
+    `y` are the `n_rows` training rows, with the codes of `classes` without gaps. `train` trains once, on all rows or
+    on those that are not drawn, and `best_round` reads the result of a training that has stopped early. Models that
+    do not stop early are trained once, as are those whose validation rows the context has.
+    """
+    given, share = context.validation, getattr(model, "validation_fraction", None)
+    if not model.stops_early(n_rows) or (given is None and share is None):
+        return train(model, None), ()
+    assert y is not None
+    if given is not None:
+        codes, known = gapless_codes(given, classes, context)
+        n_held = len(codes) if known is None else int(known.sum())
+        if not n_held:
+            return train(model.with_rounds(None), None), (NONE_HELD_OUT,)
+        trained = train(model, HeldOut(given=replace(given, y=codes), known=known))
+        found = best_round(trained)
+        context.report_rounds(found)
+        return trained, (describe_rounds(found, n_held, None),)
+    assert share is not None
+    held = draw_validation_rows(y, float(share), context)
+    if not held.any():
+        return train(model.with_rounds(None), None), (NONE_HELD_OUT,)
+    found = best_round(train(model, HeldOut(held)))
+    note = describe_rounds(found, int(held.sum()), n_rows)
+    return train(model.with_rounds(found.best), None), (note,)
 
 
 def draw_validation_rows(y: Array, share: float, context: FitContext) -> Array:

@@ -15,19 +15,12 @@ CUTOFF = 32
 
 
 class RowsByGroup(NamedTuple):
-    """Rows of which those of a group follow each other.
+    """Rows of which those of a group follow each other."""
 
-    Attributes
-    ----------
-    X, y : array
-        On the device of the backend; the matrix is column-major.
-    group : array of int64, shape (n,)
-        Code of the group of each row, ascending, on the host.
-    """
-
+    # X, y: on the device of the backend; the matrix is column-major.
     X: Any
     y: Any
-    group: Array
+    group: Array  # int64, shape (n,): code of the group of each row, ascending, on the host
 
     @property
     def sizes(self) -> list[int]:

@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from gpupipe.models.base import MODELS, ModelSettings
-from gpupipe.models.custom_estimator import CustomEstimator
 from gpupipe.models.fitted.plugin import PluginEstimator
+from gpupipe.models.scikit_learn.settings.custom_estimator import CustomEstimator
 from gpupipe.tasks import CLASSIFICATION, Task
 
 if TYPE_CHECKING:

@@ -13,33 +13,16 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class ProgressReport:
-    """Progress of a long computation.
+    """Progress of a long computation."""
 
-    Attributes
-    ----------
-    done : int
-        Number of completed units; for partitions, the number of the current one.
-    total : int, optional
-        Number of all units; None if unknown.
-    unit : str
-        Name of the unit in the singular: "round", "epoch", "tree".
-    may_end_early : bool
-        Whether `total` is an upper limit only.
-    metric_name : str
-        Name of `metric`; "" without one.
-    fraction : float
-        Completed fraction of the next unit, in [0, 1].
-    is_one_pass : bool
-        Whether this is one of an unknown number of passes, so that the remaining time cannot be estimated.
-    """
-
-    done: int
-    total: int | None
-    unit: str
-    may_end_early: bool = False
-    metric_name: str = ""
+    done: int  # number of completed units; for partitions, the number of the current one
+    total: int | None  # number of all units; None if unknown
+    unit: str  # name of the unit in the singular: "round", "epoch", "tree"
+    may_end_early: bool = False  # whether `total` is an upper limit only
+    metric_name: str = ""  # name of `metric`; "" without one
     metric: float | None = None
-    fraction: float = 0.0
+    fraction: float = 0.0  # completed fraction of the next unit, in [0, 1]
+    # Whether this is one of an unknown number of passes, so that the remaining time cannot be estimated.
     is_one_pass: bool = False
 
     @property

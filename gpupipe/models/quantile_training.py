@@ -6,9 +6,9 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from gpupipe.models.base import ModelSettings
+from gpupipe.models.composites.quantiles import FittedQuantiles
 from gpupipe.models.context import FitContext, ignore_rounds
 from gpupipe.models.fitted.base import FittedModel
-from gpupipe.models.fitted.quantiles import FittedQuantiles
 from gpupipe.models.neural.settings import NeuralSettings
 
 

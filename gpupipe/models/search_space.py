@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 from pydantic import BeforeValidator, Field, model_validator
 
 from gpupipe.models.contradictions import as_text, settle
-from gpupipe.models.estimator import Estimator
+from gpupipe.models.scikit_learn.settings.estimator import Estimator
 from gpupipe.settings import Settings
 
 if TYPE_CHECKING:
@@ -83,12 +83,8 @@ def searched_values(settings: ModelSettings) -> Mapping[str, Any]:
 def with_values(settings: ModelSettings, values: Mapping[str, Any]) -> ModelSettings:
     """Return the settings with other values of searched parameters, validated.
 
-    Parameters that contradict the searched values, or that these make useless, have the defaults of the library.
-
-    Raises
-    ------
-    pydantic.ValidationError
-        If the model refuses a value, or values together.
+    Parameters that contradict the searched values, or that these make useless, have the defaults of the library. Raise
+    pydantic.ValidationError if the model refuses a value, or values together.
     """
     if isinstance(settings, Estimator):
         values = {"params": {**settings.params, **values}}

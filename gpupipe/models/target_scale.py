@@ -70,7 +70,7 @@ def fit_on_scale(
     `y` is float64, shape (n,) or (n, n_targets). The validation rows of `context` are scaled like `y`, and its
     out-of-bag predictions are reported in the target's units.
     """
-    from gpupipe.models.fitted.scaled_target import FittedScaledTarget
+    from gpupipe.models.composites.scaled_target import FittedScaledTarget
 
     held, report = context.validation, context.report_out_of_bag
     if held is not None:

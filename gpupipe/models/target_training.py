@@ -8,9 +8,9 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from gpupipe.errors import ConfigError, DataError
+from gpupipe.models.composites.targets import FittedTargets
 from gpupipe.models.context import FitContext, ignore_rounds
 from gpupipe.models.fitted.base import FittedModel
-from gpupipe.models.fitted.targets import FittedTargets
 from gpupipe.models.weights import require_labels
 
 if TYPE_CHECKING:
@@ -36,6 +36,9 @@ def fit_targets(
 ) -> FittedTargets:
     """Return a model of several targets that has one for each, with its own number of rounds.
 
+    Raise DataError if the rows have fewer than two classes of a target; the message names it; ConfigError if the model
+    cannot learn a target, or class weights name a class that no target has.
+
     Parameters
     ----------
     y : array, shape (n, n_targets)
@@ -44,13 +47,6 @@ def fit_targets(
         With targets.
     fit_one : callable
         Trains a model of one target, a column of `y`, in its context, with its settings.
-
-    Raises
-    ------
-    DataError
-        If the rows have fewer than two classes of a target; the message names it.
-    ConfigError
-        If the model cannot learn a target, or class weights name a class that no target has.
     """
     labels = list(dict.fromkeys(label for target in context.targets for label in target.labels))
     require_labels(getattr(model, "class_weight", None), labels)

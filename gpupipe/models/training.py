@@ -11,25 +11,25 @@ from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
 from gpupipe.backends.out_of_memory import is_out_of_memory, too_large
 from gpupipe.backends.threads import limit_threads
 from gpupipe.errors import ConfigError, DataError
-from gpupipe.models import device_training
 from gpupipe.models.base import MODELS, ModelSettings
+from gpupipe.models.catboost.fitted import FittedCatBoost
 from gpupipe.models.context import FitContext, ValidationRows
 from gpupipe.models.convergence import convergence_noted
-from gpupipe.models.custom_estimator import CustomEstimator
-from gpupipe.models.early_stopping import NONE_HELD_OUT, describe_rounds, draw_validation_rows, gapless_codes
+from gpupipe.models.device import training as device_training
+from gpupipe.models.device.fitted import HostModel, matrix_on_host
+from gpupipe.models.early_stopping import HeldOut, fit_rounds
 from gpupipe.models.fitted.base import FittedModel
-from gpupipe.models.fitted.catboost import FittedCatBoost
-from gpupipe.models.fitted.device import HostModel, matrix_on_host
-from gpupipe.models.fitted.lightgbm import FittedLightGBM
-from gpupipe.models.fitted.linear import FittedLinear
 from gpupipe.models.fitted.plugin import FittedPlugin
-from gpupipe.models.fitted.scikit_learn import FittedSklearn
-from gpupipe.models.fitted.xgboost import FittedXGBoost
+from gpupipe.models.lightgbm.fitted import FittedLightGBM
+from gpupipe.models.linear.fitted import FittedLinear
 from gpupipe.models.neural.settings import NeuralSettings
 from gpupipe.models.quantile_training import fit_quantiles, learns_one_quantile
+from gpupipe.models.scikit_learn.fitted import FittedSklearn
+from gpupipe.models.scikit_learn.settings.custom_estimator import CustomEstimator
 from gpupipe.models.target_scale import TargetScale, fit_on_scale
 from gpupipe.models.target_training import fit_targets
 from gpupipe.models.weights import row_weights, takes_no_weights
+from gpupipe.models.xgboost.fitted import FittedXGBoost
 from gpupipe.random_streams import derive_seed
 from gpupipe.tasks import CLASSIFICATION, REGRESSION, Task
 from gpupipe.typing import Matrix
@@ -62,6 +62,9 @@ def fit(
 ) -> FittedModel:
     """Train `model` on the device of the backend and return the fitted model; see `Backend.fall_back` for refusals.
 
+    Raise ConfigError if the model cannot learn the task, or the estimator rejects its parameters; DataError if the rows
+    have fewer than two classes; DeviceError if the device cannot train the model and fallback is forbidden.
+
     Parameters
     ----------
     X : array of float32, shape (n, d), column-major
@@ -72,15 +75,6 @@ def fit(
         Multiplied with the class weights; default: the weights of the context.
     n_threads : int, optional
         Number of CPU threads; default: those of the backend.
-
-    Raises
-    ------
-    ConfigError
-        If the model cannot learn the task, or the estimator rejects its parameters.
-    DataError
-        If the rows have fewer than two classes.
-    DeviceError
-        If the device cannot train the model and fallback is forbidden.
     """
     if y is not None and (scale := TargetScale.of(model, y, context)) is not None:
         return fit_on_scale(scale, y, context, lambda y, own: fit(model, X, y, own, sample_weight, n_threads))
@@ -126,14 +120,8 @@ def prepare_rows(
 ) -> TrainingRows[MatrixT]:
     """Return the rows in the form that estimators take: class codes without gaps, class weights as row weights.
 
-    `sample_weight` replaces the weights of the context.
-
-    Raises
-    ------
-    ConfigError
-        If the model cannot learn the task or the targets, or takes no weights.
-    DataError
-        If the rows have fewer than two classes.
+    `sample_weight` replaces the weights of the context. Raise ConfigError if the model cannot learn the task or the
+    targets, or takes no weights; DataError if the rows have fewer than two classes.
     """
     name, task = type(model).__name__, context.task
     if context.targets:
@@ -157,13 +145,7 @@ def prepare_rows(
 
 
 def load_library(model: ModelSettings, task: Task, backend: Backend) -> None:
-    """Import the library that trains `model`.
-
-    Raises
-    ------
-    DeviceError
-        If the device of the backend has no such model.
-    """
+    """Import the library that trains `model`; raise DeviceError if the device of the backend has no such model."""
     if isinstance(model, NeuralSettings):
         from gpupipe.models.neural import fit as fitting  # noqa: F401
     elif isinstance(model, CustomEstimator):
@@ -198,46 +180,47 @@ def _fit_network(model: NeuralSettings, rows: TrainingRows[Array], context: FitC
 def _fit_rounds(
     fit_once: FitOnce, model: ModelSettings, rows: TrainingRows[Array], context: FitContext, threads: int
 ) -> FittedModel:
-    """Return the fitted model; with early stopping, of the best number of rounds, trained on all rows.
+    """Return the fitted model; with early stopping, of the best number of rounds, trained on all rows."""
 
-    Models that do not stop early are trained once, as are those whose validation rows the context has.
-    """
+    def train(model: ModelSettings, held: HeldOut | None) -> tuple[FittedModel, Any]:
+        if held is None:
+            return fit_once(model, rows, replace(context, validation=None), threads)
+        training, own, validation = _divided(rows, held, context)
+        return fit_once(model, training, replace(own, validation=validation), threads)
+
+    (fitted, _), notes = fit_rounds(
+        model, rows.y, rows.classes, context, len(rows.X), train, lambda trained: model.best_round(trained[1])
+    )
+    return with_notes(fitted, *notes)
+
+
+def _divided(
+    rows: TrainingRows[Array], held: HeldOut, context: FitContext
+) -> tuple[TrainingRows[Array], FitContext, ValidationRows]:
+    """Return the rows to train on, their context, and the rows that are held out."""
     import numpy as np
 
-    given, n_rows = context.validation, len(rows.X)
-    context = replace(context, validation=None)
-    share: Any = getattr(model, "validation_fraction", None)
-    if not model.stops_early(n_rows) or (given is None and share is None):
-        return fit_once(model, rows, context, threads)[0]
+    take = context.backend.take_rows  # not by a mask: CuPy would expand it to all cells, and change the memory order
+    if held.drawn is None:
+        assert held.given is not None
+        if (known := held.known) is None:
+            return rows, context, held.given
+        X, y, weights = held.given.X, held.given.y[known], held.given.weights
+        kept = take(X, np.flatnonzero(known))
+        own = replace(held.given, X=kept, y=y, weights=None if weights is None else weights[known])
+        return rows, context, own
     assert rows.y is not None
-    if given is not None:
-        y, known = gapless_codes(given, rows.classes, context)
-        validation = replace(given, y=y)
-        if known is not None:
-            weights = None if given.weights is None else given.weights[known]
-            kept = context.backend.take_rows(given.X, np.flatnonzero(known))
-            validation = replace(given, X=kept, y=y[known], weights=weights)
-        if not len(validation.y):
-            return with_notes(fit_once(model.with_rounds(None), rows, context, threads)[0], NONE_HELD_OUT)
-        fitted, estimator = fit_once(model, rows, replace(context, validation=validation), threads)
-        found = model.best_round(estimator)
-        context.report_rounds(found)
-        return with_notes(fitted, describe_rounds(found, len(validation.y), None))
-    held = draw_validation_rows(rows.y, float(share), context)
-    if not held.any():
-        return with_notes(fit_once(model.with_rounds(None), rows, context, threads)[0], NONE_HELD_OUT)
-    # Not by a mask: CuPy would expand it to all cells, and return the rows in the other memory order.
-    rest, chosen = (context.backend.take_rows(rows.X, np.flatnonzero(mask)) for mask in (~held, held))
-    weights = (None, None) if rows.weights is None else (rows.weights[~held], rows.weights[held])
-    search = rows._replace(X=rest, y=rows.y[~held], weights=weights[0])
-    groups = None if context.groups is None else context.groups[held]
-    validation = ValidationRows(chosen, rows.y[held], weights[1], groups)
-    del rest, chosen
-    _, estimator = fit_once(model, search, replace(context.of_rows(~held), validation=validation), threads)
-    found = model.best_round(estimator)
-    del search, validation, estimator  # copies of all rows
-    fitted, _ = fit_once(model.with_rounds(found.best), rows, context, threads)
-    return with_notes(fitted, describe_rounds(found, int(held.sum()), n_rows))
+    drawn, rest, weights = held.drawn, ~held.drawn, rows.weights
+    search = rows._replace(
+        X=take(rows.X, np.flatnonzero(rest)), y=rows.y[rest], weights=None if weights is None else weights[rest]
+    )
+    validation = ValidationRows(
+        take(rows.X, np.flatnonzero(drawn)),
+        rows.y[drawn],
+        None if weights is None else weights[drawn],
+        None if context.groups is None else context.groups[drawn],
+    )
+    return search, context.of_rows(rest), validation
 
 
 def with_notes(fitted: FittedModel, *notes: str) -> FittedModel:

@@ -21,6 +21,8 @@ def row_weights(
 ) -> Array | None:
     """Return the weight of each row, or None if all rows weigh 1; `sample_weight` is multiplied in.
 
+    Raise ConfigError if a label is unknown.
+
     Parameters
     ----------
     y : array of int, shape (n,)
@@ -30,11 +32,6 @@ def row_weights(
         ``"balanced_subsample"`` is applied by the forest itself.
     labels : sequence of str
         The label of each code; empty if the labels are the codes.
-
-    Raises
-    ------
-    ConfigError
-        If a label is unknown.
     """
     import numpy as np
 

@@ -19,16 +19,9 @@ from gpupipe.partitions.workers import Workers
 def encode_collection(frame: DaskTable, workers: Workers, declared: Declarations) -> PartitionedTable:
     """Have the workers encode a Dask DataFrame as `gpupipe.table.encode.encode` encodes a frame.
 
-    The result has one partition per partition that has rows.
-
-    Raises
-    ------
-    DataError
-        If a partition has other columns than the collection.
-    SchemaError
-        If a column has types that cannot be combined, or contradicts a declaration.
-    ValueError
-        As in scikit-learn's estimators, if there are no rows.
+    The result has one partition per partition that has rows. Raise DataError if a partition has other columns than the
+    collection; SchemaError if a column has types that cannot be combined, or contradicts a declaration; ValueError as
+    in scikit-learn's estimators, if there are no rows.
     """
     names, parts = frame.column_names, workers.partitions(frame.collection)
     labels = [f"reading partition {i + 1} of {len(parts)}" for i in range(len(parts))]

@@ -17,8 +17,8 @@ from gpupipe.backends.normal_equations import centred_products, column_sums
 from gpupipe.backends.threads import limit_threads
 from gpupipe.errors import ConfigError
 from gpupipe.models import FitContext, FittedModel, ModelSettings
-from gpupipe.models.fitted.linear import Coefficients, FittedLinear
-from gpupipe.models.linear import LogisticRegression, Ridge
+from gpupipe.models.linear.fitted import Coefficients, FittedLinear
+from gpupipe.models.linear.settings import LogisticRegression, Ridge
 from gpupipe.models.progress import ProgressReport
 from gpupipe.models.training import prepare_rows
 from gpupipe.partitions.matrix import PartitionedMatrix
@@ -139,7 +139,7 @@ def _ridge(model: Ridge, passes: _Passes) -> Coefficients:
 
 
 def _on_one_thread(backend: Backend, X: Array, function: Callable[..., Sums], *arguments: Any) -> Sums:
-    with limit_threads(blas=1):  # for skinny matrices: see `gpupipe.models.linear.WIDE`
+    with limit_threads(blas=1):  # for skinny matrices: see `gpupipe.models.linear.settings.WIDE`
         return function(X, *arguments)
 
 

@@ -11,7 +11,7 @@ from gpupipe.backends.base import Backend
 from gpupipe.backends.out_of_memory import map_row_ranges
 from gpupipe.features.program.fitted import FittedFeatures, write_matrix
 from gpupipe.models import FittedModel, Prediction
-from gpupipe.models.fitted.device import matrix_on_host
+from gpupipe.models.device.fitted import matrix_on_host
 from gpupipe.models.fitted.prediction import join_predictions
 from gpupipe.models.matrix import gather_rows, predict_matrix, rows_by_worker
 from gpupipe.partitions.collection import PartitionedRows

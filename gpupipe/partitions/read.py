@@ -44,19 +44,11 @@ BROADCAST_BYTES = 64 * MIB  # maximum size of a table that is sent to every work
 
 @dataclass(frozen=True)
 class LoadedPartitions:
-    """Table of a run on the workers.
-
-    Attributes
-    ----------
-    notes : tuple of str
-        Repairs and drops, the same as on one machine.
-    partition_notes : tuple of str
-        How the files were split.
-    """
+    """Table of a run on the workers."""
 
     table: PartitionedTable
-    notes: tuple[str, ...]
-    partition_notes: tuple[str, ...]
+    notes: tuple[str, ...]  # repairs and drops, the same as on one machine
+    partition_notes: tuple[str, ...]  # how the files were split
 
 
 def read_partitions(
@@ -64,7 +56,8 @@ def read_partitions(
 ) -> LoadedPartitions:
     """Read and encode the tables of a configuration on the workers.
 
-    Columns that feature ops derive from keys and texts are not computed here: they need all rows.
+    Columns that feature ops derive from keys and texts are not computed here: they need all rows. Raise DataError if a
+    file cannot be read, or there are no rows; SchemaError if the data contradicts a declaration.
 
     Parameters
     ----------
@@ -77,13 +70,6 @@ def read_partitions(
     -------
     LoadedPartitions
         The rows, columns and codes of one machine, in order.
-
-    Raises
-    ------
-    DataError
-        If a file cannot be read, or there are no rows.
-    SchemaError
-        If the data contradicts a declaration.
     """
     wanted = n_partitions or workers.n_threads
     declared = declarations(config.source, config.tables)

@@ -138,18 +138,10 @@ def score_chunks(
     """Write the predictions of the rows of a source: ``part-00000.parquet`` and so on, in their order.
 
     `chunks` are released as they are scored: the list is empty afterwards. `folder` is absolute and empty, reachable by
-    all workers. `tables` and `as_of` are as in `gpupipe.inference.model.Model.predict`. `copied` are the columns
-    of the chunks to write before the predictions. `explain` is the number of the strongest contributions to write for
-    each prediction.
-
-    Raises
-    ------
-    ConfigError
-        If a worker cannot write there.
-    LimitError
-        If the disk is full.
-    SchemaError
-        If a column is absent or holds values of another kind.
+    all workers. `tables` and `as_of` are as in `gpupipe.inference.model.Model.predict`. `copied` are the columns of the
+    chunks to write before the predictions. `explain` is the number of the strongest contributions to write for each
+    prediction. Raise ConfigError if a worker cannot write there; LimitError if the disk is full; SchemaError if a
+    column is absent or holds values of another kind.
     """
     sent, n = workers.put(model), len(chunks)
     first_rows = [0, *accumulate(chunk.n_rows for chunk in chunks)]

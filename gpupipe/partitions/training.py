@@ -61,16 +61,9 @@ def _(X: PartitionedMatrix, model: ModelSettings, y: Array | None, context: FitC
     """Train `model` on a matrix in partitions.
 
     `y` has class codes or numbers of all rows, on the host, shape (n,) or (n, n_targets). The backend of `context` is
-    that of the driver.
-
-    Raises
-    ------
-    DeviceError
-        If the workers have GPUs, these cannot train the model, and fallback is forbidden.
-    LimitError
-        If the model learns from one matrix, which does not fit into this process.
-    GpupipeError
-        As `gpupipe.models.fit`.
+    that of the driver. Raise DeviceError if the workers have GPUs, these cannot train the model, and fallback is
+    forbidden; LimitError if the model learns from one matrix, which does not fit into this process; GpupipeError as
+    `gpupipe.models.fit`.
     """
     if y is not None and (scale := TargetScale.of(model, y, context)) is not None:
         return fit_on_scale(scale, y, context, lambda y, own: fit_matrix(X, model, y, own))

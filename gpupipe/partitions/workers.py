@@ -27,43 +27,23 @@ class ResultHandle(Generic[Result]):
 
 @dataclass(frozen=True)
 class WorkerUsage:
-    """Work and memory of one worker.
-
-    Attributes
-    ----------
-    tasks : int
-        Number of tasks run by the current process; 0 after a restart.
-    seconds : float
-        Their duration, summed over all threads.
-    bytes_held, bytes_spilled : int
-        Results in memory and on disk.
-    peak_bytes : int
-        Peak memory of the process.
-    """
+    """Work and memory of one worker."""
 
     address: str
-    tasks: int
-    seconds: float
+    tasks: int  # number of tasks run by the current process; 0 after a restart
+    seconds: float  # their duration, summed over all threads
+    # bytes_held, bytes_spilled: results in memory and on disk.
     bytes_held: int
     bytes_spilled: int
-    peak_bytes: int
+    peak_bytes: int  # peak memory of the process
 
 
 class Workers(ABC):
-    """Processes that hold partitions and run tasks on them.
+    """Processes that hold partitions and run tasks on them."""
 
-    Attributes
-    ----------
-    n_workers : int
-        Number of workers; it may decrease.
-    n_threads : int
-        Number of tasks that all workers together run at a time.
-    device, reason : str
-        Device, and the reason for it.
-    """
-
-    n_workers: int
-    n_threads: int
+    n_workers: int  # number of workers; it may decrease
+    n_threads: int  # number of tasks that all workers together run at a time
+    # device, reason: device, and the reason for it.
     device: str = "cpu"
     reason: str = ""
     _before_stage: Mapping[str, WorkerUsage] = {}
@@ -148,10 +128,7 @@ class Workers(ABC):
     def partitions(self, collection: Any) -> Sequence[ResultHandle[Any]]:
         """Return handles of the partitions of a Dask collection, in order, computed on workers that hold their inputs.
 
-        Raises
-        ------
-        ConfigError
-            If these workers do not belong to a Dask cluster, or another one holds the partitions.
+        Raise ConfigError if these workers do not belong to a Dask cluster, or another one holds the partitions.
         """
         raise ConfigError("expected workers of a Dask cluster for the partitions of a Dask collection", where="cluster")
 

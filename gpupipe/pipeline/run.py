@@ -28,7 +28,7 @@ from gpupipe.metrics import ColumnImportance, undefined_notes
 from gpupipe.model_parts.decision import Decision
 from gpupipe.model_parts.latency import Latency
 from gpupipe.models import Resources
-from gpupipe.models.fitted.scikit_learn import FittedSklearn
+from gpupipe.models.scikit_learn.fitted import FittedSklearn
 from gpupipe.pipeline.memory import plan_out_of_core
 from gpupipe.pipeline.records.candidate_latency import measure_latency
 from gpupipe.pipeline.records.card.card import write_card

@@ -33,8 +33,6 @@ READ_BESIDE = 30 * MIB
 READ_FACTOR = {"csv": 4.0, "jsonl": 4.0}
 READ_FACTOR_BINARY = 1.1  # Parquet; assumed for ORC, Arrow files and generators too
 TEXT_FACTOR = 6.0  # of a text column with mostly distinct values: its levels are built, cleaned and discarded
-CSV_COMPACT = 9 / 8  # of the Arrow table: a device keeps 8 bytes and a flag per number of a CSV chunk
-DRAWN_ROW = 300  # bytes per row of a block generated on a device, from array shapes: draws for all columns
 
 # Bytes per row for derived columns, measured for four columns of one key: raw sources in memory, and sorted keys.
 DERIVED_ROW = 300
@@ -159,7 +157,7 @@ def device_training_bytes(dtype: str, n_rows: int, n_columns: int) -> int:
 def read_bytes(file_format: str, n_file: int, n_arrow: int, n_texts: int, n_encoded: int) -> int:
     """Return the peak bytes of reading and encoding on the host.
 
-    `file_format` is a key of `gpupipe.io.formats.registry.FORMATS`; "" for a generator. `n_file`, `n_arrow`, `n_texts`
+    `file_format` is a key of `gpupipe.io.file_formats.FORMATS`; "" for a generator. `n_file`, `n_arrow`, `n_texts`
     and `n_encoded` are bytes of the files, of the Arrow table, of its text columns, and of the encoded table.
     """
     if file_format in READ_FACTOR:

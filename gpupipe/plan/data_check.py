@@ -53,29 +53,14 @@ NO_DATA = "`gpupipe check --no-data` checks the configuration alone"
 
 @dataclass(frozen=True)
 class DataCheck:
-    """Result of checking a configuration against a sample.
+    """Result of checking a configuration against a sample."""
 
-    Attributes
-    ----------
-    n_rows : int
-        Rows in the sample.
-    is_whole : bool
-        True if the sample has all rows.
-    goal : Goal, optional
-        The task; None if the target is invalid.
-    features : dict of str to FittedFeatures
-        View to the features fitted to the sample.
-    entries : tuple of ModelEntry
-        The candidates.
-    warnings : tuple of str
-        Columns without features, settings without effect, and problems that rows outside the sample may resolve.
-    """
-
-    n_rows: int
-    is_whole: bool
-    goal: Goal | None
-    features: dict[View, FittedFeatures]
-    entries: tuple[ModelEntry, ...]
+    n_rows: int  # rows in the sample
+    is_whole: bool  # true if the sample has all rows
+    goal: Goal | None  # the task; None if the target is invalid
+    features: dict[View, FittedFeatures]  # view to the features fitted to the sample
+    entries: tuple[ModelEntry, ...]  # the candidates
+    # Columns without features, settings without effect, and problems that rows outside the sample may resolve
     warnings: tuple[str, ...]
 
 
@@ -84,12 +69,8 @@ def check_data(config: Config) -> DataCheck:
 
     About 20,000 rows are read; up to a million if those show a problem that other rows may resolve.
 
-    Raises
-    ------
-    ConfigError or SchemaError
-        With all errors, each with its line: ConfigError if one of them is an error of the configuration.
-    DataError
-        If a file is missing or cannot be read.
+    Raise ConfigError or SchemaError with all errors, each with its line: ConfigError if one of them is an error of the
+    configuration; DataError if a file is missing or cannot be read.
     """
     try:
         files = find_inputs(config)

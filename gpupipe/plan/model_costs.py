@@ -15,11 +15,11 @@ from gpupipe.backends.gpu.least_squares import working_bytes
 from gpupipe.backends.gpu.translation import EstimatorRefusal
 from gpupipe.backends.probe import lacks_nothing
 from gpupipe.config import ModelEntry
-from gpupipe.models.custom_estimator import CustomEstimator
-from gpupipe.models.fitted.device import MISSING_FIX, missing_columns, missing_text
+from gpupipe.models.device.fitted import MISSING_FIX, missing_columns, missing_text
 from gpupipe.models.neural.architecture import BLOCK_BYTES, Architecture
 from gpupipe.models.neural.settings import NeuralSettings
 from gpupipe.models.neural.training_problem import n_network_outputs
+from gpupipe.models.scikit_learn.settings.custom_estimator import CustomEstimator
 from gpupipe.plan import costs
 from gpupipe.plan.preview import Preview
 from gpupipe.training.tuning.memory import tuning_notes

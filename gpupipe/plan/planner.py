@@ -14,9 +14,7 @@ from gpupipe.config import Config, ModelEntry
 from gpupipe.features.ops.generate import Generate
 from gpupipe.io.cache import TableCache
 from gpupipe.io.chunks.parquet_stream import ParquetStream, open_parquet_stream
-from gpupipe.io.device.csv.chunks import BYTES_A_BYTE, chunk_bytes
-from gpupipe.io.device.csv.reader import chunks_note
-from gpupipe.io.device.datasets import BLOCK_ROWS
+from gpupipe.io.device.obstacles import READ_ON_HOST, is_read_on_host
 from gpupipe.io.input_files import InputFiles
 from gpupipe.metrics.clustering import ON_THE_HOST
 from gpupipe.metrics.ranked_groups import ON_THE_HOST as GROUPS_ON_THE_HOST
@@ -163,6 +161,8 @@ class Planner(RunSteps):
         where, reason = ("cpu" if self.device is None else "gpu"), self.reason
         if self.device is not None and name.removeprefix(REFIT) in HOST_STAGES:
             where, reason = "cpu", HOST_STEP
+        if self.device is not None and name == "read" and self._is_read_on_host:
+            where, reason = "cpu", READ_ON_HOST
         if self.device is not None and name.endswith("evaluate"):
             if not self._has_truth:
                 where, reason = "cpu", ON_THE_HOST
@@ -192,7 +192,7 @@ class Planner(RunSteps):
         seen = self.seen
         encoded = int(seen.n_rows * seen.encoded_row)
         refusal = None if self.device is None else read_refusal(self.config, seen.files, self.lacks)
-        on_device = self.device if refusal is None and not self.config.has_frames else None
+        on_device = self.device if refusal is None and not self._is_read_on_host else None
         stream = self._stream(on_device)
         arrow = int(seen.n_read * seen.arrow_row) if stream is None else stream.chunk_bytes
         texts = int(seen.n_read * seen.text_row)
@@ -208,29 +208,20 @@ class Planner(RunSteps):
         n_parts = 1 if stream is None else stream.n_chunks
         if on_device is None:
             self._add("read", seen.n_rows, host, encoded, refusal, n_parts, notes)
-        elif seen.file_format == "csv" and not is_kept(self.config, seen.files):
-            n_chunks, chunk = self._csv_chunks(on_device)
-            notes += [chunks_note(n_chunks)] if n_chunks > 1 else []
-            compact = int(costs.CSV_COMPACT * seen.n_read * seen.arrow_row)
-            need = max(compact + BYTES_A_BYTE * chunk, 2 * encoded)  # columns are stacked when all are encoded
-            self._add("read", seen.n_rows, costs.READ_BESIDE + chunk, need, parts=n_chunks, notes=notes)
         else:
             plain = int(seen.n_read * seen.plain_row) // n_parts
-            drawn = costs.DRAWN_ROW * min(seen.n_read, BLOCK_ROWS) if self.config.source.generate else 0
-            need = seen.file_bytes // n_parts + drawn + plain + encoded
-            self._add("read", seen.n_rows, costs.READ_BESIDE, need, parts=n_parts, notes=notes)
+            need = seen.file_bytes // n_parts + plain + encoded
+            made = int(seen.n_read * seen.arrow_row) if self.config.source.generate else 0  # on the host, then copied
+            self._add("read", seen.n_rows, costs.READ_BESIDE + made, need, parts=n_parts, notes=notes)
         self.host.hold("Python and its libraries", costs.READ_BESIDE)  # kept by Arrow's pool
         if seen.n_derived:  # columns are derived from the raw rows, on a device from their keys alone
             ledger, row = (self.host, seen.arrow_row) if on_device is None else (on_device, costs.DERIVED_KEY)
             ledger.hold("tables as they were read", seen.n_read * row)
         self._ledger.hold("encoded table", encoded)
 
-    def _csv_chunks(self, device: Ledger) -> tuple[int, int]:
-        """Return the estimated number of chunks that a device reads (1: one per file), and the bytes of the largest."""
-        most = chunk_bytes(device.limit - device.total)
-        sizes = [file.size for file in self.seen.files.source if file.format == "csv"]
-        n_chunks = sum(-(-size // most) for size in sizes)
-        return (n_chunks if n_chunks > len(sizes) else 1), min(most, max(sizes, default=0))
+    @property
+    def _is_read_on_host(self) -> bool:
+        return is_read_on_host(self.seen.files, self.config.tables)
 
     def _stream(self, device: Ledger | None) -> ParquetStream | None:
         """Return the chunks to be read, or None if all rows are read at once or come from the cache."""

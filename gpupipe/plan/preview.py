@@ -38,20 +38,12 @@ from gpupipe.typing import Array
 
 @dataclass(frozen=True)
 class SplitFractions:
-    """Number of folds, and the fractions of all rows in the parts of a fold.
-
-    Attributes
-    ----------
-    train, test : float
-    n_folds : int
-        1 without cross-validation.
-    validation : float, optional
-        Fraction held out of the training rows; None if no model or decision is chosen on them.
-    """
+    """Number of folds, and the fractions of all rows in the parts of a fold."""
 
     train: float
     test: float
-    n_folds: int = 1
+    n_folds: int = 1  # 1 without cross-validation
+    # Fraction held out of the training rows; None if no model or decision is chosen on them
     validation: float | None = None
 
     def of_rows(self) -> dict[str, float]:
@@ -62,62 +54,33 @@ class SplitFractions:
 
 @dataclass(frozen=True)
 class Preview:
-    """Properties of a run estimated from a sample.
-
-    Attributes
-    ----------
-    n_rows : int
-        Rows of the whole table that have a target and pass the filter.
-    is_exact : bool
-        True if `n_rows` is known from footers and settings, False if it is estimated from sizes or the sample.
-    n_sample : int
-        Rows of the sample.
-    n_read : int
-        Rows of the whole table before any filter.
-    file_format : str
-        "csv", "jsonl", "parquet" for all formats with a footer, "" for generated tables and frames.
-    file_bytes : int
-        Bytes of the files of all tables.
-    arrow_row, text_row, plain_row, encoded_row : float
-        Bytes per row: in Arrow; of the text columns alone; in Arrow with dictionaries decoded (except for generated
-        tables, which start as codes); and encoded.
-    files : InputFiles
-        The files of all tables.
-    features : dict of str to FittedFeatures
-        View to the features fitted to the sample.
-    matrices : dict of str to array
-        View to the matrix of the sample.
-    has_groups : bool
-        Whether folds keep the rows of a group together.
-    n_derived : int
-        Columns derived before the split.
-    events_bytes, n_events : int
-        Bytes of the event tables in Arrow, and rows of the longest one.
-    warnings : tuple of str
-        Columns without features, and settings without effect.
-    """
+    """Properties of a run estimated from a sample."""
 
     goal: Goal
     entries: tuple[ModelEntry, ...]
-    n_rows: int
+    n_rows: int  # rows of the whole table that have a target and pass the filter
+    # True if `n_rows` is known from footers and settings, False if it is estimated from sizes or the sample
     is_exact: bool
-    n_sample: int
-    n_read: int
-    file_format: str
-    file_bytes: int
+    n_sample: int  # rows of the sample
+    n_read: int  # rows of the whole table before any filter
+    file_format: str  # "csv", "jsonl", "parquet" for all formats with a footer, "" for generated tables and frames
+    file_bytes: int  # bytes of the files of all tables
+    # `arrow_row`, `text_row`, `plain_row`, `encoded_row`: bytes per row: in Arrow; of the text columns alone; in Arrow
+    # with dictionaries decoded (except for generated tables, which start as codes); and encoded
     arrow_row: float
     text_row: float
     plain_row: float
     encoded_row: float
-    files: InputFiles
-    features: dict[View, FittedFeatures]
-    matrices: dict[View, Array]
+    files: InputFiles  # the files of all tables
+    features: dict[View, FittedFeatures]  # view to the features fitted to the sample
+    matrices: dict[View, Array]  # view to the matrix of the sample
     shares: SplitFractions
-    has_groups: bool = False
-    n_derived: int = 0
+    has_groups: bool = False  # whether folds keep the rows of a group together
+    n_derived: int = 0  # columns derived before the split
+    # `events_bytes`, `n_events`: bytes of the event tables in Arrow, and rows of the longest one
     events_bytes: int = 0
     n_events: int = 0
-    warnings: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = ()  # columns without features, and settings without effect
 
     def context(self, view: View) -> FitContext:
         """Return the fit context of a model with `view`, on the host backend; of several targets, the first one's."""

@@ -27,42 +27,22 @@ SHARE = 0.9  # usable fraction of the memory: plans are accurate to a few per ce
 
 @dataclass(frozen=True)
 class RunPlan:
-    """Predicted stages and memory of a run.
+    """Predicted stages and memory of a run."""
 
-    Attributes
-    ----------
-    stages : tuple of PlannedStage
-        In the order of the run. Several folds are one set of stages, with the memory that the others use.
-    n_rows : int
-        Rows that have a target and pass the filter.
-    is_exact : bool
-        True if `n_rows` is known from footers and settings, False if it is estimated from file sizes.
-    host_limit : int
-        Bytes that this process may use.
-    device_limit : int, optional
-        Bytes of the GPU; None on the CPU.
-    error : DeviceError or LimitError, optional
-        The reason why the run would fail, with what to change; None if it would not.
-    on_disk : str
-        The reason for an out-of-core run, with its rows in partitions on disk; ``""`` for a run in memory.
-    disk_bytes : int
-        Bytes of the partitions on disk.
-    limits : dict of str to float
-        Limits whose use is known only when it runs: seconds, GPU hours, kWh, cost.
-    warnings : tuple of str
-        Columns without features and settings without effect, according to the sample.
-    """
-
+    # In the order of the run. Several folds are one set of stages, with the memory that the others use.
     stages: tuple[PlannedStage, ...]
-    n_rows: int
-    is_exact: bool
-    host_limit: int
-    device_limit: int | None
+    n_rows: int  # rows that have a target and pass the filter
+    is_exact: bool  # true if `n_rows` is known from footers and settings, False if it is estimated from file sizes
+    host_limit: int  # bytes that this process may use
+    device_limit: int | None  # bytes of the GPU; None on the CPU
+    # The reason why the run would fail, with what to change; None if it would not
     error: DeviceError | LimitError | None = None
+    # The reason for an out-of-core run, with its rows in partitions on disk; ``""`` for a run in memory
     on_disk: str = ""
-    disk_bytes: int = 0
+    disk_bytes: int = 0  # bytes of the partitions on disk
+    # Limits whose use is known only when it runs: seconds, GPU hours, kWh, cost
     limits: dict[str, float] = field(default_factory=dict)
-    warnings: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = ()  # columns without features and settings without effect, according to the sample
 
     def __repr__(self) -> str:
         fits = "does not fit" if isinstance(self.error, LimitError) else "fits"

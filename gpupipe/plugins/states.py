@@ -12,7 +12,7 @@ from gpupipe.entry_points import READERS as READER_GROUP
 from gpupipe.entry_points import InstalledPlugin, installed_plugins
 from gpupipe.errors import ConfigError
 from gpupipe.features import OPS
-from gpupipe.io.formats.registry import FORMATS, READERS, RESERVED
+from gpupipe.io.file_formats import FORMATS, READERS, RESERVED
 from gpupipe.metrics import METRICS
 from gpupipe.models import MODELS
 from gpupipe.registry import Registry

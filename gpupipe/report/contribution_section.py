@@ -8,13 +8,15 @@ from typing import TYPE_CHECKING
 
 from gpupipe.report.beeswarm import axis_of, strip_svg
 from gpupipe.report.contributions import ContributionBar, ExplainedColumn, TargetContributions, contribution_note
-from gpupipe.report.data import ImportanceRow, ReportData
+from gpupipe.report.data import ReportData
 from gpupipe.report.example_rows import ExampleRow, examples_of
 from gpupipe.report.inline import inline_svg
 from gpupipe.report.text import signed
 
 if TYPE_CHECKING:
     from markupsafe import Markup
+
+    from gpupipe.metrics import ColumnImportance
 
 MOST_TARGETS = 5
 MOST_BARS = 12  # with strips
@@ -31,7 +33,7 @@ class BarRow:
 
     bar: ContributionBar
     strip: Markup | None = None
-    importance: ImportanceRow | None = None
+    importance: ColumnImportance | None = None
 
 
 @dataclass(frozen=True)
@@ -135,7 +137,7 @@ def _inline(svg: str, stem: str, found: TargetContributions, column: ExplainedCo
 
 def _table(
     found: TargetContributions, bars: Sequence[ContributionBar], n_dots: int,
-    importances: dict[str, ImportanceRow], margin: int | None = None,
+    importances: dict[str, ColumnImportance], margin: int | None = None,
 ) -> ContributionTable:  # fmt: skip
     """Return a table with strips of `n_dots` rows, or none for 0; `margin` is None for all margins."""
     import numpy as np

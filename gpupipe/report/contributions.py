@@ -21,35 +21,25 @@ SCALE_UNITS = {"log-odds": "log-odds", "probability": "probability", "log of the
 
 @dataclass(frozen=True, kw_only=True)
 class Direction:
-    """Relation between the values of an input column and its contributions.
+    """Relation between the values of an input column and its contributions."""
 
-    Attributes
-    ----------
-    correlation : float, optional
-        Numbers and times: their rank correlation, 0 if it is weak: both low and high values raise the prediction.
-    highest, lowest : str
-        Categories: the levels with the highest mean contribution, if it is positive, and the lowest, if negative.
-    """
-
+    # Numbers and times: their rank correlation, 0 if it is weak: both low and high values raise the prediction
     correlation: float | None = None
+    # `highest`, `lowest`: categories: the levels with the highest mean contribution, if it is positive, and the lowest,
+    # if negative
     highest: str = ""
     lowest: str = ""
 
 
 @dataclass(frozen=True, kw_only=True)
 class ExplainedColumn:
-    """Values of an input column in the explained rows.
-
-    Attributes
-    ----------
-    kind : {"numeric", "datetime", "categorical", ""}
-        "" for columns without values: text, hashed columns, further tables and other rows.
-    values : sequence of float, or of str or None
-        Numbers and microseconds since 1970-01-01 UTC with NaN for null, or levels with None for null.
-    """
+    """Values of an input column in the explained rows."""
 
     name: str
+    # {"numeric", "datetime", "categorical", ""}: "" for columns without values: text, hashed columns, further tables
+    # and other rows
     kind: Literal["numeric", "datetime", "categorical", ""] = ""
+    # Numbers and microseconds since 1970-01-01 UTC with NaN for null, or levels with None for null
     values: Sequence[Any] | HostArray = ()
 
     @property
@@ -88,67 +78,35 @@ class ExplainedColumn:
 
 @dataclass(frozen=True, kw_only=True)
 class ContributionBar:
-    """Size and direction of the contributions of one column.
+    """Size and direction of the contributions of one column."""
 
-    Attributes
-    ----------
-    position : int
-        Of the column.
-    mean : float
-        Mean absolute contribution; over all margins if there are several.
-    direction : Direction, optional
-    label : str
-        Of several margins, the one with the largest contributions, which `direction` is about.
-    """
-
-    position: int
+    position: int  # of the column
     name: str
-    mean: float
+    mean: float  # mean absolute contribution; over all margins if there are several
     direction: Direction | None = None
-    label: str = ""
+    label: str = ""  # of several margins, the one with the largest contributions, which `direction` is about
 
 
 @dataclass(frozen=True, kw_only=True)
 class TargetContributions:
-    """Contributions of input columns to the predictions of one target.
-
-    Attributes
-    ----------
-    target : str, optional
-    scale : str
-        See `gpupipe.inference.explanation.explanation.Explanation`.
-    values : array of float64, shape (n, n_columns, n_margins)
-    base : array of float64, shape (n_margins,)
-    labels : sequence of str
-        The class or the quantile (``"0.5 quantile"``) of each margin; ``("",)`` for a value.
-    order : sequence of int
-        Margins in the order to be shown: those of the most frequent predicted classes first.
-    has_classes : bool
-        Whether the labels are classes.
-    n_candidates : int
-        Number of rows that the explained rows were drawn from.
-    is_in_sample : bool
-        Whether the exported model was trained on the explained rows, as under cross-validation.
-    is_calibrated : bool
-        Whether predictions are calibrated, which margins are not.
-    divided : mapping of str to tuple of str
-        Features made of several input columns.
-    """
+    """Contributions of input columns to the predictions of one target."""
 
     target: str | None
-    scale: str
+    scale: str  # see `gpupipe.inference.explanation.explanation.Explanation`
     method: str
     columns: Sequence[ExplainedColumn]
-    values: HostArray
-    base: HostArray
+    values: HostArray  # float64, shape (n, n_columns, n_margins)
+    base: HostArray  # float64, shape (n_margins,)
+    # The class or the quantile (``"0.5 quantile"``) of each margin; ``("",)`` for a value
     labels: Sequence[str] = ("",)
-    order: Sequence[int] = (0,)
-    has_classes: bool = False
+    order: Sequence[int] = (0,)  # margins in the order to be shown: those of the most frequent predicted classes first
+    has_classes: bool = False  # whether the labels are classes
     examples: Sequence[ExampleRow] = ()
-    n_candidates: int = 0
+    n_candidates: int = 0  # number of rows that the explained rows were drawn from
+    # Whether the exported model was trained on the explained rows, as under cross-validation
     is_in_sample: bool = False
-    is_calibrated: bool = False
-    divided: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    is_calibrated: bool = False  # whether predictions are calibrated, which margins are not
+    divided: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # features made of several input columns
 
     @property
     def n_rows(self) -> int:

@@ -7,55 +7,39 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from gpupipe.report.contributions import TargetContributions
 from gpupipe.report.generated_features import GeneratedFeatures
 from gpupipe.report.intervals import IntervalCoverage
-from gpupipe.report.quantiles import QuantileRow
-from gpupipe.report.ranked_groups import NdcgRow
 from gpupipe.report.search_record import SearchRecord
 from gpupipe.report.slices import MetricSlice
 from gpupipe.report.tried_counts import TriedCounts
+
+if TYPE_CHECKING:
+    from gpupipe.metrics import ColumnImportance, CutoffNdcg, QuantileLoss, Residuals, TopRows
 
 Numbers = Sequence[float]
 
 
 @dataclass(frozen=True, kw_only=True)
 class LeaderboardRow:
-    """One model of the leaderboard.
-
-    Attributes
-    ----------
-    metrics : mapping of str to float
-        On the test split, or the mean over the folds and its standard deviation, ``METRIC_std``.
-    validation : mapping of str to float
-        The same on the validation split, where there is one.
-    best : bool
-        Whether this is the exported model.
-    seconds : float, optional
-        Wall seconds to train it.
-    p50_seconds, p99_seconds, limit_seconds : float, optional
-        Latency of one row, and its limit; set if it was measured.
-    search : SearchRecord, optional
-        The models that an ensemble or tuning tried.
-    folds : sequence of mapping of str to float
-        Under cross-validation, the metrics of each fold.
-    tuned_yaml : str
-        For tuning: a ``models:`` section with the best parameters, as YAML.
-    """
+    """One model of the leaderboard."""
 
     model: str
+    # On the test split, or the mean over the folds and its standard deviation, ``METRIC_std``
     metrics: Mapping[str, float | None]
+    # The same on the validation split, where there is one
     validation: Mapping[str, float | None] = field(default_factory=dict)
-    best: bool = False
-    seconds: float | None = None
+    best: bool = False  # whether this is the exported model
+    seconds: float | None = None  # wall seconds to train it
+    # `p50_seconds`, `p99_seconds`, `limit_seconds`: latency of one row, and its limit; set if it was measured
     p50_seconds: float | None = None
     p99_seconds: float | None = None
     limit_seconds: float | None = None
-    search: SearchRecord | None = None
-    folds: Sequence[Mapping[str, float]] = ()
-    tuned_yaml: str = ""
+    search: SearchRecord | None = None  # the models that an ensemble or tuning tried
+    folds: Sequence[Mapping[str, float]] = ()  # under cross-validation, the metrics of each fold
+    tuned_yaml: str = ""  # for tuning: a ``models:`` section with the best parameters, as YAML
 
     @property
     def is_over_limit(self) -> bool:
@@ -82,134 +66,43 @@ class Confusion:
 
 
 @dataclass(frozen=True, kw_only=True)
-class TopGroup:
-    """Rows of the positive class among the `n_rows` test rows with the highest probabilities."""
-
-    n_rows: int
-    hits: float
-
-
-@dataclass(frozen=True, kw_only=True)
 class Classification:
-    """Classification of the test rows by the best model.
+    """Classification of the test rows by the best model."""
 
-    Attributes
-    ----------
-    roc : sequence of Curve
-        x: false positive rate, y: true positive rate.
-    precision_recall : sequence of Curve
-        x: recall, y: precision.
-    calibration : sequence of Curve
-        x: mean predicted probability of a bin, y: fraction of positives in it.
-    gains : sequence of Curve
-        x: fraction of the rows, highest probability first, y: fraction of the class among them.
-    headline : TopGroup, optional
-        Binary only: a round number of rows, for the sentence at the top of the page.
-    top : sequence of TopGroup
-        Binary only: the rows of the table of gains.
-    prevalence : float, optional
-        Fraction of positives in the test rows (binary only): the precision of guessing.
-    positive : str, optional
-        The level that counts as positive.
-    threshold : float, optional
-        Probability from which a row is predicted to be positive.
-    threshold_rule : str
-        Rule that chose it, such as ``"best_f1"``; "" for a fixed threshold.
-    fold_thresholds : sequence of float
-        Under cross-validation, where the rows of each fold use a threshold chosen on the other folds.
-    confusion : Confusion, optional
-        At that threshold, or at those of the folds.
-    """
-
-    roc: Sequence[Curve] = ()
-    precision_recall: Sequence[Curve] = ()
-    calibration: Sequence[Curve] = ()
+    roc: Sequence[Curve] = ()  # x: false positive rate, y: true positive rate
+    precision_recall: Sequence[Curve] = ()  # x: recall, y: precision
+    calibration: Sequence[Curve] = ()  # x: mean predicted probability of a bin, y: fraction of positives in it
+    # x: fraction of the rows, highest probability first, y: fraction of the class among them
     gains: Sequence[Curve] = ()
-    headline: TopGroup | None = None
-    top: Sequence[TopGroup] = ()
-    prevalence: float | None = None
-    positive: str | None = None
-    threshold: float | None = None
-    threshold_rule: str = ""
+    headline: TopRows | None = None  # binary only: a round number of rows, for the sentence at the top of the page
+    top: Sequence[TopRows] = ()  # binary only: the rows of the table of gains
+    prevalence: float | None = None  # fraction of positives in the test rows (binary only): the precision of guessing
+    positive: str | None = None  # the level that counts as positive
+    threshold: float | None = None  # probability from which a row is predicted to be positive
+    threshold_rule: str = ""  # rule that chose it, such as ``"best_f1"``; "" for a fixed threshold
+    # Under cross-validation, where the rows of each fold use a threshold chosen on the other folds
     fold_thresholds: Sequence[float] = ()
-    confusion: Confusion | None = None
-
-
-@dataclass(frozen=True, kw_only=True)
-class Regression:
-    """Predictions of the test rows by the best model; at most 800 of them are drawn.
-
-    Attributes
-    ----------
-    y_true, y_pred : sequence of float, same length
-    residual_edges : sequence of float, length bins + 1
-        Edges of the histogram of ``y_true - y_pred`` over all test rows.
-    residual_counts : sequence of float, length bins
-        Numbers of rows, or their weights.
-    half_within, most_within : float, optional
-        Half and 90 % of the test rows have an absolute residual of at most this.
-    constant_half_within : float, optional
-        `half_within` of always predicting the median of ``y_true``.
-    """
-
-    y_true: Numbers
-    y_pred: Numbers
-    residual_edges: Numbers
-    residual_counts: Sequence[float]
-    half_within: float | None = None
-    most_within: float | None = None
-    constant_half_within: float | None = None
-
-
-@dataclass(frozen=True, kw_only=True)
-class ImportanceRow:
-    """Permutation importance of one input column: mean and standard deviation over the repeats."""
-
-    name: str
-    mean: float
-    std: float | None = None
-
-    @property
-    def is_measurable(self) -> bool:
-        """True if the mean is positive and exceeds its spread over the repeats; otherwise it is noise."""
-        return self.mean > (self.std or 0.0)
+    confusion: Confusion | None = None  # at that threshold, or at those of the folds
 
 
 @dataclass(frozen=True, kw_only=True)
 class ColumnQuality:
-    """One column of the source as it was read.
+    """One column of the source as it was read."""
 
-    Attributes
-    ----------
-    name, kind, dtype : str
-        As in the schema; `kind` may also be ``"target"`` or ``"dropped"``.
-    null_fraction : float
-        0 to 1.
-    distinct : int, optional
-    minimum, mean, maximum : float or str, optional
-        Numbers; times as text.
-    top : str, optional
-        The most frequent level.
-    top_fraction : float, optional
-        Its fraction of the rows that are not null, 0 to 1.
-    notes : sequence of str
-        For the reader: ``"constant"``, ``"11 nulls imputed"``.
-    bars : sequence of float
-        Relative heights: of a histogram of the values, or of the most frequent levels.
-    """
-
+    # `name`, `kind`, `dtype`: as in the schema; `kind` may also be ``"target"`` or ``"dropped"``
     name: str
     kind: str
     dtype: str
-    null_fraction: float
+    null_fraction: float  # 0 to 1
     distinct: int | None = None
+    # `minimum`, `mean`, `maximum`: numbers; times as text
     minimum: float | str | None = None
     mean: float | str | None = None
     maximum: float | str | None = None
-    top: str | None = None
-    top_fraction: float | None = None
-    notes: Sequence[str] = ()
-    bars: Sequence[float] = ()
+    top: str | None = None  # the most frequent level
+    top_fraction: float | None = None  # its fraction of the rows that are not null, 0 to 1
+    notes: Sequence[str] = ()  # for the reader: ``"constant"``, ``"11 nulls imputed"``
+    bars: Sequence[float] = ()  # relative heights: of a histogram of the values, or of the most frequent levels
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -223,153 +116,74 @@ class Lineage:
 
 @dataclass(frozen=True, kw_only=True)
 class TargetReport:
-    """The predictions of one target by the best model.
-
-    Attributes
-    ----------
-    target : str, optional
-    classification, regression : optional
-        At most one of them.
-    intervals : IntervalCoverage, optional
-    """
+    """The predictions of one target by the best model."""
 
     target: str | None
     task: str
+    # `classification`, `regression`: at most one of them
     classification: Classification | None = None
-    regression: Regression | None = None
-    quantiles: Sequence[QuantileRow] = ()
-    ndcg: Sequence[NdcgRow] = ()
+    regression: Residuals | None = None
+    quantiles: Sequence[QuantileLoss] = ()
+    ndcg: Sequence[CutoffNdcg] = ()
     intervals: IntervalCoverage | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
 class ReportData:
-    """All contents of the page.
+    """All contents of the page."""
 
-    Attributes
-    ----------
-    name : str
-        Of the run.
-    created : str
-        Start of the run, as text: ``"2026-03-14 09:26 UTC"``.
-    seconds : float
-        Wall seconds of the whole run.
-    device, device_reason : str
-        ``"cpu"`` or ``"gpu"``, and the reason for that choice.
-    task : str
-        ``"binary"``, ``"multiclass"``, ``"regression"``…
-    target : str, optional
-        The target column; of several targets, all of them as text.
-    metric : str
-        The headline metric: a key of each row's `metrics`.
-    higher_is_better : bool
-        Whether higher values of that metric are better.
-    evaluated_on : str
-        The rows that the metrics were measured on: ``"test split"``, ``"mean over 5 folds"``.
-    weight : str, optional
-        Column with the weights of the rows.
-    rows_train, rows_test : int
-        Under cross-validation, all rows and 0.
-    n_features : int
-        Columns of the feature matrix of the best model.
-    n_inputs : int, optional
-        Input columns that these are made of, those of further tables included.
-    leaderboard : sequence of LeaderboardRow
-        In the order to be shown; exactly one is the best.
-    classification, regression : optional
-        At most one of them; none with several targets.
-    quantiles : sequence of QuantileRow
-        Quantile regression only: each predicted quantile, lowest first.
-    ndcg : sequence of NdcgRow
-        Ranking only: the first rows of the groups, fewest first.
-    targets : sequence of TargetReport
-        Several targets only: the predictions of each.
-    selection : mapping of str to float
-        Under cross-validation with several models: metrics of each fold's rows by the model that the other folds rank
-        first. The mean of the best model itself is optimistic, since the same rows have selected it.
-    intervals : IntervalCoverage, optional
-        Measured coverage of prediction intervals or sets.
-    tried : TriedCounts
-        Number of alternatives that were compared.
-    generated : GeneratedFeatures, optional
-        The features of the op ``generate`` for the best model.
-    n_validation_rows : int
-        Training rows that were held out to compare the candidates; 0 if there were none.
-    latency_note : str
-        How the latency of one row was measured; "" if it was not.
-    cluster_sizes : sequence of int
-        Clustering only: test rows in each cluster.
-    losses : sequence of Curve
-        Of the best model's training, by epoch; empty where it has no epochs.
-    importances : sequence of ImportanceRow
-        Most important first.
-    importance_note : str
-        The measure, in one sentence.
-    contributions : sequence of TargetContributions
-        Contributions of input columns to the predictions of each target.
-    classes : mapping of str to mapping of str to (int, int)
-        Training and test rows of each class, by target.
-    slices : sequence of MetricSlice
-        All evaluated rows, then those of each slice; empty without slices.
-    stages : sequence of mapping
-        ``timeline.to_json()["stages"]``.
-    limits : sequence of mapping
-        ``timeline.to_json()["limits"]``.
-    imports : mapping, optional
-        ``timeline.to_json()["imports"]``.
-    samples : mapping, optional
-        ``timeline.to_json()["samples"]``.
-    notes, warnings : sequence of str
-    config : str
-        The resolved configuration, YAML.
-    versions : mapping of str to str
-        Library name to version.
-    """
-
-    name: str
-    created: str
-    seconds: float
+    name: str  # of the run
+    created: str  # start of the run, as text: ``"2026-03-14 09:26 UTC"``
+    seconds: float  # wall seconds of the whole run
+    # `device`, `device_reason`: ``"cpu"`` or ``"gpu"``, and the reason for that choice
     device: str
     device_reason: str
-    task: str
-    metric: str
-    leaderboard: Sequence[LeaderboardRow]
+    task: str  # ``"binary"``, ``"multiclass"``, ``"regression"``…
+    metric: str  # the headline metric: a key of each row's `metrics`
+    leaderboard: Sequence[LeaderboardRow]  # in the order to be shown; exactly one is the best
+    # `rows_train`, `rows_test`: under cross-validation, all rows and 0
     rows_train: int
     rows_test: int
-    n_features: int
-    n_inputs: int | None = None
-    target: str | None = None
-    higher_is_better: bool = True
+    n_features: int  # columns of the feature matrix of the best model
+    n_inputs: int | None = None  # input columns that these are made of, those of further tables included
+    target: str | None = None  # the target column; of several targets, all of them as text
+    higher_is_better: bool = True  # whether higher values of that metric are better
+    # The rows that the metrics were measured on: ``"test split"``, ``"mean over 5 folds"``
     evaluated_on: str = "test split"
-    weight: str | None = None
+    weight: str | None = None  # column with the weights of the rows
+    # `classification`, `regression`: at most one of them; none with several targets
     classification: Classification | None = None
-    regression: Regression | None = None
-    quantiles: Sequence[QuantileRow] = ()
-    ndcg: Sequence[NdcgRow] = ()
-    targets: Sequence[TargetReport] = ()
+    regression: Residuals | None = None
+    quantiles: Sequence[QuantileLoss] = ()  # quantile regression only: each predicted quantile, lowest first
+    ndcg: Sequence[CutoffNdcg] = ()  # ranking only: the first rows of the groups, fewest first
+    targets: Sequence[TargetReport] = ()  # several targets only: the predictions of each
+    # Under cross-validation with several models: metrics of each fold's rows by the model that the other folds rank
+    # first. The mean of the best model itself is optimistic, since the same rows have selected it.
     selection: Mapping[str, float] = field(default_factory=dict)
-    intervals: IntervalCoverage | None = None
-    tried: TriedCounts = field(default_factory=TriedCounts)
-    generated: GeneratedFeatures | None = None
-    n_validation_rows: int = 0
-    latency_note: str = ""
-    cluster_sizes: Sequence[int] = ()
-    losses: Sequence[Curve] = ()
-    importances: Sequence[ImportanceRow] = ()
-    importance_note: str = ""
+    intervals: IntervalCoverage | None = None  # measured coverage of prediction intervals or sets
+    tried: TriedCounts = field(default_factory=TriedCounts)  # number of alternatives that were compared
+    generated: GeneratedFeatures | None = None  # the features of the op ``generate`` for the best model
+    n_validation_rows: int = 0  # training rows that were held out to compare the candidates; 0 if there were none
+    latency_note: str = ""  # how the latency of one row was measured; "" if it was not
+    cluster_sizes: Sequence[int] = ()  # clustering only: test rows in each cluster
+    losses: Sequence[Curve] = ()  # of the best model's training, by epoch; empty where it has no epochs
+    importances: Sequence[ColumnImportance] = ()  # most important first
+    importance_note: str = ""  # the measure, in one sentence
+    # Contributions of input columns to the predictions of each target
     contributions: Sequence[TargetContributions] = ()
     columns: Sequence[ColumnQuality] = ()
+    # Training and test rows of each class, by target
     classes: Mapping[str, Mapping[str, tuple[int, int]]] = field(default_factory=dict)
-    slices: Sequence[MetricSlice] = ()
+    slices: Sequence[MetricSlice] = ()  # all evaluated rows, then those of each slice; empty without slices
     lineage: Sequence[Lineage] = ()
-    stages: Sequence[Mapping[str, Any]] = ()
-    limits: Sequence[Mapping[str, Any]] = ()
-    imports: Mapping[str, Any] = field(default_factory=dict)
-    samples: Mapping[str, Any] | None = None
+    stages: Sequence[Mapping[str, Any]] = ()  # ``timeline.to_json()["stages"]``
+    limits: Sequence[Mapping[str, Any]] = ()  # ``timeline.to_json()["limits"]``
+    imports: Mapping[str, Any] = field(default_factory=dict)  # ``timeline.to_json()["imports"]``
+    samples: Mapping[str, Any] | None = None  # ``timeline.to_json()["samples"]``
     notes: Sequence[str] = ()
     warnings: Sequence[str] = ()
-    config: str = ""
-    versions: Mapping[str, str] = field(default_factory=dict)
+    config: str = ""  # the resolved configuration, YAML
+    versions: Mapping[str, str] = field(default_factory=dict)  # library name to version
 
     @property
     def results(self) -> Sequence[TargetReport]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
 TEMPLATES = Path(__file__).parent / "templates"
 
 
+@cache  # compiling the templates takes longer than filling them
 def html_environment(*folders: Path) -> jinja2.Environment:
     """Return an environment that escapes every value, with the templates of `folders` and of the report.
 

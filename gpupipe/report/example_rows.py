@@ -21,36 +21,16 @@ EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 @dataclass(frozen=True, kw_only=True)
 class ExampleRow:
-    """A row to explain in words.
+    """A row to explain in words."""
 
-    Attributes
-    ----------
-    title : str
-        What it is an example of: ``"Highest prediction"``.
-    row : int
-        Its position in the input, as in predictions.parquet.
-    position : int
-        Its position in the explained rows.
-    margin : int
-        Position of the explained margin: of several classes, the predicted one.
-    predicted : float
-        Value, probability or score, calibrated.
-    mean : float
-        Mean of the same prediction over the explained rows.
-    label : str
-        The class that `predicted` is a probability of; "" for values.
-    actual : str or float, optional
-        True label or value.
-    """
-
-    title: str
-    row: int
-    position: int
-    margin: int = 0
-    predicted: float
-    mean: float
-    label: str = ""
-    actual: str | float | None = None
+    title: str  # what it is an example of: ``"Highest prediction"``
+    row: int  # its position in the input, as in predictions.parquet
+    position: int  # its position in the explained rows
+    margin: int = 0  # position of the explained margin: of several classes, the predicted one
+    predicted: float  # value, probability or score, calibrated
+    mean: float  # mean of the same prediction over the explained rows
+    label: str = ""  # the class that `predicted` is a probability of; "" for values
+    actual: str | float | None = None  # true label or value
 
 
 def example_sentences(found: TargetContributions, example: ExampleRow) -> list[str]:

@@ -9,28 +9,15 @@ from gpupipe.report.data import Classification
 
 @dataclass(frozen=True)
 class GainRow:
-    """One row of the table of gains.
+    """One row of the table of gains."""
 
-    Attributes
-    ----------
-    n_rows : int
-        Rows with the highest probabilities.
-    fraction : float
-        `n_rows` as a fraction of all rows.
-    hits : int
-        Rows of the positive class among them.
-    precision, recall : float
-        Hits as a fraction of `n_rows`, and of all rows of the positive class.
-    lift : float
-        Precision divided by the fraction of the positive class in all rows.
-    """
-
-    n_rows: int
-    fraction: float
-    hits: int
+    n_rows: int  # rows with the highest probabilities
+    fraction: float  # `n_rows` as a fraction of all rows
+    hits: int  # rows of the positive class among them
+    # `precision`, `recall`: hits as a fraction of `n_rows`, and of all rows of the positive class
     precision: float
     recall: float
-    lift: float
+    lift: float  # precision divided by the fraction of the positive class in all rows
 
 
 def gain_rows(found: Classification) -> list[GainRow]:

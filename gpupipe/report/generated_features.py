@@ -26,31 +26,18 @@ class GeneratedFeature:
 
 @dataclass(frozen=True)
 class GeneratedFeatures:
-    """All features of ``generate``, and how they were chosen.
+    """All features of ``generate``, and how they were chosen."""
 
-    Attributes
-    ----------
-    features : tuple of GeneratedFeature
-        The kept ones, the highest gain first.
-    tried : mapping of str to int
-        Number of candidates of each family.
-    yardsticks : mapping of str to float
-        Highest gain of any tested candidate of the family on permuted residuals: what chance achieves.
-    n_screened : int
-        Number of candidates that exceed the yardstick of their family.
-    base_loss, loss : float, optional
-        Loss of a short model on training rows that selected no feature, without and with the features.
-    n_rows : int
-        Number of training rows that the selection used.
-    """
-
-    features: tuple[GeneratedFeature, ...] = ()
-    tried: Mapping[str, int] = field(default_factory=dict)
+    features: tuple[GeneratedFeature, ...] = ()  # the kept ones, the highest gain first
+    tried: Mapping[str, int] = field(default_factory=dict)  # number of candidates of each family
+    # Highest gain of any tested candidate of the family on permuted residuals: what chance achieves
     yardsticks: Mapping[str, float] = field(default_factory=dict)
-    n_screened: int = 0
+    n_screened: int = 0  # number of candidates that exceed the yardstick of their family
+    # `base_loss`, `loss`: loss of a short model on training rows that selected no feature, without and with the
+    # features
     base_loss: float | None = None
     loss: float | None = None
-    n_rows: int = 0
+    n_rows: int = 0  # number of training rows that the selection used
 
     @property
     def n_tried(self) -> int:

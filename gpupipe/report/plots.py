@@ -11,13 +11,15 @@ from collections.abc import Callable, Sequence
 from io import StringIO
 from typing import TYPE_CHECKING, Any
 
-from gpupipe.report.data import Classification, Curve, Regression
+from gpupipe.report.data import Classification, Curve
 from gpupipe.report.gains import at_threshold
 from gpupipe.report.text import printable
 from gpupipe.report.theme import COLORS, SERIES
 
 if TYPE_CHECKING:
     import numpy as np
+
+    from gpupipe.metrics import Residuals
 
 CURVE_POINTS = 160
 SCATTER_POINTS = 800
@@ -48,7 +50,7 @@ def draw_classification(data: Classification) -> dict[str, str]:
     return plots
 
 
-def draw_regression(data: Regression) -> dict[str, str]:
+def draw_regression(data: Residuals) -> dict[str, str]:
     """Return file stem to SVG: predicted against actual, and the histogram of residuals."""
     return {
         "predicted_actual": figure_svg("Actual", "Predicted", lambda axes: _scatter(axes, data)),
@@ -114,7 +116,7 @@ def _curves(axes: Any, curves: Sequence[Curve], legend: str, **style: Any) -> No
         axes.legend(loc=legend, frameon=False, labelcolor=COLORS["muted"], fontsize=8)
 
 
-def _scatter(axes: Any, data: Regression) -> None:
+def _scatter(axes: Any, data: Residuals) -> None:
     import numpy as np
 
     actual, predicted = np.asarray(data.y_true, dtype=float), np.asarray(data.y_pred, dtype=float)
@@ -132,9 +134,9 @@ def _losses(axes: Any, losses: Sequence[Curve]) -> None:
     _curves(axes, losses, legend="upper right")
 
 
-def _histogram(axes: Any, data: Regression) -> None:
+def _histogram(axes: Any, data: Residuals) -> None:
     set_number_axes(axes)
-    axes.stairs(data.residual_counts, data.residual_edges, fill=True, color=SERIES[0], alpha=0.85)
+    axes.stairs(data.counts, data.edges, fill=True, color=SERIES[0], alpha=0.85)
     axes.axvline(0, color=COLORS["muted"], linewidth=1)
 
 

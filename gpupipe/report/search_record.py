@@ -15,62 +15,31 @@ TrialState = Literal["complete", "pruned", "failed", "skipped"]
 
 @dataclass(frozen=True)
 class TriedModel:
-    """One model that a search has tried.
+    """One model that a search has tried."""
 
-    Attributes
-    ----------
-    label : str
-        Unique in the search: ``xgboost_2`` of a portfolio, ``trial 12``.
-    model : str
-        Name of the model, such as ``"xgboost"``.
-    params : mapping of str to JSON value
-        The parameters that distinguish it from the defaults.
-    score : float, optional
-        The metric on rows that it was not trained on; None if it was not finished.
-    seconds : float
-        Wall seconds of training and predicting.
-    state : {"complete", "pruned", "failed", "skipped"}
-        skipped: its predicted cost exceeded the time that was left.
-    weight : float
-        Weight in the ensemble; 0 if it is not a member.
-    n_models : int
-        Number of trained models: one for each fold, or one forest.
-    """
-
-    label: str
-    model: str
-    params: Mapping[str, Any] = field(default_factory=dict)
-    score: float | None = None
-    seconds: float = 0.0
+    label: str  # unique in the search: ``xgboost_2`` of a portfolio, ``trial 12``
+    model: str  # name of the model, such as ``"xgboost"``
+    params: Mapping[str, Any] = field(default_factory=dict)  # the parameters that distinguish it from the defaults
+    score: float | None = None  # the metric on rows that it was not trained on; None if it was not finished
+    seconds: float = 0.0  # wall seconds of training and predicting
+    # {"complete", "pruned", "failed", "skipped"}: skipped: its predicted cost exceeded the time that was left
     state: TrialState = "complete"
-    weight: float = 0.0
-    n_models: int = 1
+    weight: float = 0.0  # weight in the ensemble; 0 if it is not a member
+    n_models: int = 1  # number of trained models: one for each fold, or one forest
 
 
 @dataclass(frozen=True)
 class SearchRecord:
-    """The models that one candidate tried, in order.
-
-    Attributes
-    ----------
-    metric : str
-        Name of the metric of all scores.
-    score : float, optional
-        The metric of the result on the same held-out rows; optimistic, because they were used to choose it.
-    ended : str
-        Why the search ended, such as ``"the portfolio is complete"`` or ``"time limit of 60 s"``.
-    best_params : mapping of str to JSON value
-        For tuning: the parameters of the best trial.
-    importances : mapping of str to float
-        For tuning: the importance of each parameter; they sum to 1.
-    """
+    """The models that one candidate tried, in order."""
 
     kind: Literal["ensemble", "tuning"]
-    metric: str
+    metric: str  # name of the metric of all scores
     tried: tuple[TriedModel, ...]
+    # The metric of the result on the same held-out rows; optimistic, because they were used to choose it
     score: float | None = None
-    ended: str = ""
-    best_params: Mapping[str, Any] = field(default_factory=dict)
+    ended: str = ""  # why the search ended, such as ``"the portfolio is complete"`` or ``"time limit of 60 s"``
+    best_params: Mapping[str, Any] = field(default_factory=dict)  # for tuning: the parameters of the best trial
+    # For tuning: the importance of each parameter; they sum to 1
     importances: Mapping[str, float] = field(default_factory=dict)
 
     @property

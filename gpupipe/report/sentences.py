@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from gpupipe.names import count_noun
-from gpupipe.report.data import Classification, Confusion, LeaderboardRow, Regression, ReportData, TargetReport
+from gpupipe.report.data import Classification, Confusion, LeaderboardRow, ReportData, TargetReport
 from gpupipe.report.intervals import IntervalCoverage
-from gpupipe.report.quantiles import quantile_sentences
-from gpupipe.report.ranked_groups import ndcg_sentences
 from gpupipe.report.search_record import SearchRecord
 from gpupipe.report.text import metric_title, number, percent
+
+if TYPE_CHECKING:
+    from gpupipe.metrics import CutoffNdcg, QuantileLoss, Residuals
 
 MOST_MEMBERS = 5  # in a line
 MOST_TARGETS = 5  # whose results are sentences
@@ -21,8 +23,9 @@ def result_sentences(data: ReportData) -> list[str]:
 
     Examples
     --------
-    >>> from gpupipe.report.data import LeaderboardRow, TopGroup
-    >>> found = Classification(positive="Yes", prevalence=0.27, headline=TopGroup(n_rows=100, hits=69.0))
+    >>> from gpupipe.metrics import TopRows
+    >>> from gpupipe.report.data import LeaderboardRow
+    >>> found = Classification(positive="Yes", prevalence=0.27, headline=TopRows(n_rows=100, hits=69.0))
     >>> data = ReportData(
     ...     name="churn", created="", seconds=1.0, device="cpu", device_reason="", task="binary", target="Churn",
     ...     metric="roc_auc", leaderboard=[LeaderboardRow(model="xgboost", metrics={})],
@@ -54,8 +57,8 @@ def _prediction_sentences(result: TargetReport, rows: str) -> list[str]:
     if result.regression is not None:
         return _regression(result.regression, result.target or "value", rows)
     if result.ndcg:
-        return ndcg_sentences(result.ndcg, result.target or "relevance")
-    return quantile_sentences(result.quantiles, result.target or "value", rows) if result.quantiles else []
+        return _ndcg(result.ndcg, result.target or "relevance")
+    return _quantiles(result.quantiles, result.target or "value", rows) if result.quantiles else []
 
 
 def evaluation_basis(data: ReportData) -> str:
@@ -181,16 +184,39 @@ def _multiclass(confusion: Confusion, target: str, rows: str) -> list[str]:
     ]
 
 
-def _regression(found: Regression, target: str, rows: str) -> list[str]:
-    if found.half_within is None:
-        return []
-    sentence = f"Half of the predictions are within {number(found.half_within)} of the true {target}"
-    if found.most_within is not None:
-        sentence += f", and 90 % within {number(found.most_within)}"
-    if found.constant_half_within is None:
-        return [f"{sentence}."]
-    constant = number(found.constant_half_within)
-    return [f"{sentence}.", f"Always predicting the median of the {rows}, half would be within {constant}."]
+def _regression(found: Residuals, target: str, rows: str) -> list[str]:
+    half, most, constant = (number(each) for each in (found.errors["0.5"], found.errors["0.9"], found.constant_error))
+    return [
+        f"Half of the predictions are within {half} of the true {target}, and 90 % within {most}.",
+        f"Always predicting the median of the {rows}, half would be within {constant}.",
+    ]
+
+
+def _quantiles(found: Sequence[QuantileLoss], target: str, rows: str) -> list[str]:
+    """Return how often the true values are below the quantiles, and how much better these are than constants."""
+    low, high = found[0], found[-1]
+    if low is high:
+        share = percent(low.share)
+        first = f"The true {target} is at most its predicted quantile {low.level:g} for {share} of the {rows}."
+    else:
+        first = (
+            f"The true {target} is between its predicted quantiles {low.level:g} and {high.level:g} for "
+            f"{percent(high.share - low.share)} of the {rows}; {100 * (high.level - low.level):.6g} % are expected."
+        )
+    loss, constant = (sum(values) for values in zip(*((row.loss, row.constant_loss) for row in found), strict=True))
+    if not constant:
+        return [first]
+    gain = percent(1 - loss / constant)
+    return [first, f"The pinball loss is {gain} lower than that of the same quantiles of all {rows}."]
+
+
+def _ndcg(found: Sequence[CutoffNdcg], target: str) -> list[str]:
+    """Return sentences about the NDCG of the first rows of the groups."""
+    last = found[-1]
+    return [
+        f"The NDCG of the first {last.cutoff} rows of a group is {number(last.ndcg)} by {target}; in random order it "
+        f"would be {number(last.random_ndcg)}."
+    ]
 
 
 def _coverage(found: IntervalCoverage, target: str) -> str:

@@ -21,31 +21,17 @@ MISSED_FIX = "compare the slices and models in report.html; improve the model or
 
 @dataclass(frozen=True)
 class MetricSlice:
-    """Metrics of the exported model on a slice of the evaluated rows.
+    """Metrics of the exported model on a slice of the evaluated rows."""
 
-    Attributes
-    ----------
-    column : str
-        "" for all rows.
-    level : str, optional
-        A value or a bin; None if the value is missing.
-    metrics : mapping of str to float
-        NaN if undefined.
-    intervals : mapping of str to (float, float)
-        95 % interval of each defined metric; empty for few rows.
-    is_worse : bool
-        True if the metric that orders the leaderboard is worse than that of all rows by more than chance.
-    notes : sequence of str
-        Why a metric is undefined.
-    """
-
-    column: str
-    level: str | None
+    column: str  # "" for all rows
+    level: str | None  # a value or a bin; None if the value is missing
     n_rows: int
-    metrics: Mapping[str, float]
+    metrics: Mapping[str, float]  # NaN if undefined
+    # 95 % interval of each defined metric; empty for few rows
     intervals: Mapping[str, tuple[float, float]] = field(default_factory=dict)
+    # True if the metric that orders the leaderboard is worse than that of all rows by more than chance
     is_worse: bool = False
-    notes: Sequence[str] = ()
+    notes: Sequence[str] = ()  # why a metric is undefined
 
     def __str__(self) -> str:
         return slice_text(self.column, self.level, self.n_rows)

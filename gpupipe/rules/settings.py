@@ -110,10 +110,7 @@ class ColumnRules(Settings):
     def checks_of(self, column: str, kind: Kind) -> list[str]:
         """Return the names of the rules to check on a column of `kind`; those about values only if they are for it.
 
-        Raises
-        ------
-        ConfigError
-            If a rule does not apply to columns of that kind.
+        Raise ConfigError if a rule does not apply to columns of that kind.
         """
         if not self.is_for(kind):
             return [rule for rule in self.names if rule in ("nulls", "unique")]

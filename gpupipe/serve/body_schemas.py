@@ -11,7 +11,7 @@ from collections.abc import Collection, Sequence
 from typing import Any, get_args
 
 from gpupipe.inference.drift.severity import SEVERITIES
-from gpupipe.models.fitted.contributions.base import Scale
+from gpupipe.models.contributions.base import Scale
 from gpupipe.rules import ColumnRules
 from gpupipe.serve.explanations import ExplainedOutput, explained_outputs, is_explainable
 from gpupipe.serve.inference import DATATYPES, NUMBERS, TEXT, datatype_of

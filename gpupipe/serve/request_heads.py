@@ -19,10 +19,7 @@ ABSOLUTE = re.compile(rb"https?://([^/?#]*)([^#]*)", re.IGNORECASE)
 def check_head(version: str, target: bytes, headers: Headers) -> bytes:
     """Return the path and query of a request, and put the host of an absolute target into the Host header.
 
-    Raises
-    ------
-    RequestProblem
-        If the head is not valid, or could be read in two ways.
+    Raise RequestProblem if the head is not valid, or could be read in two ways.
     """
     if version not in VERSIONS:
         raise invalid(f"expected HTTP/1.1 or HTTP/1.0; found HTTP/{version}")

@@ -6,14 +6,16 @@ import ipaddress
 import json
 import os
 import re
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from functools import lru_cache
 from hashlib import sha256
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
-from gpupipe.units import MIB
+from gpupipe.units import parse_duration_us, parse_size
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from gpupipe.inference.untrusted.limits import UntrustedLimits
 
 TOKEN = "GPUPIPE_TOKEN"  # environment variable with the bearer token
@@ -44,79 +46,130 @@ def _named(host: str) -> str:
     return host_name(host.encode()) or host_name(f"[{host}]".encode()) or ""
 
 
+UNITS: dict[str, Callable[[str], float]] = {
+    "size": parse_size,
+    "duration": lambda text: parse_duration_us(text) / 1e6,
+    "duration or zero": lambda text: parse_duration_us(text, allow_zero=True) / 1e6,
+}
+
+
+def setting(option: str, default: Any, help: str, *, unit: str = "", **attributes: Any) -> Any:
+    """Return a field with the option of ``gpupipe serve`` that sets it, for `gpupipe.cli.serve`.
+
+    A default with a unit of `UNITS` is a text, such as 16MiB. `attributes` are `low` and `high` of a whole number,
+    `choices` of a text, and `metavar`.
+    """
+    metadata = {"option": option, "default": default, "help": help, "unit": unit, **attributes}
+    return field(default=UNITS[unit](default) if unit else default, metadata=metadata)
+
+
 @dataclass(frozen=True)
 class ServeSettings:
-    """Address, processes and limits of a server.
+    """Address, processes and limits of a server; each help text is that of the field's option.
 
     Attributes
     ----------
     model : str
         A run directory, a model directory, or a symbolic link to one.
-    port : int
-        0: a free port.
-    workers : int
-        Number of processes.
-    max_batch : int
-        Maximum number of rows predicted at once. Larger requests are predicted in slices, between which other requests
-        have their turn.
-    batch_wait_seconds : float
-        Time that a request waits for others to be predicted with it.
-    max_body_bytes, max_rows : int
-        Limits of a request.
-    explain : {"demand", "start", "off"}
-        When explanations are prepared: by the first request for one, before the server is ready, or never.
-    max_explained_rows : int
-        Limit of a request for explanations.
-    drift : {"on", "off"}
-        Whether predicted rows are compared with the training rows of the model.
     drift_rows : int
-        The largest number of rows that are compared: the last ones. 10,000, the least that a full window has, find a
-        shift of 0.2 standard deviations in any of hundreds of columns.
-    max_waiting, max_connections : int
-        Limits of a worker: prediction requests received and not yet answered; open connections.
-    read_seconds : float
-        Time limit for receiving the headers and body of a request.
-    request_seconds : float
-        Time limit from the complete request to its prediction.
-    keep_alive_seconds : float
-        Time after which an idle connection is closed.
-    shutdown_seconds : float
-        Time limit for finishing requests at shutdown.
-    poll_seconds : float
-        Interval between checks for a new model; 0: only on SIGHUP.
-    allowed_hosts : tuple of str
-        Further accepted names in the Host header, and in the origin of web pages that send predictions.
+        10,000, the least that a full window has by default, find a shift of 0.2 standard deviations in any of hundreds
+        of columns.
     allow_code : bool
         Whether the Python code in the model may run.
     limits : UntrustedLimits, optional
         Limits of each process of an untrusted model: on opening it, each turn of the event loop and 32 explanations.
-    name : str
-        Name of the model in the Open Inference Protocol. ``""``: that of its run.
     """
 
     model: str
-    host: str = "127.0.0.1"
-    port: int = 8080
-    workers: int = 1
-    max_batch: int = 256
-    batch_wait_seconds: float = 0.0
-    max_body_bytes: int = 16 * MIB
-    max_rows: int = 100_000
-    explain: Literal["demand", "start", "off"] = "demand"
-    max_explained_rows: int = 100
-    drift: Literal["on", "off"] = "on"
-    drift_rows: int = 20_000
-    max_waiting: int = 512
-    max_connections: int = 1024
-    read_seconds: float = 10.0
-    request_seconds: float = 30.0
-    keep_alive_seconds: float = 75.0
-    shutdown_seconds: float = 30.0
-    poll_seconds: float = 1.0
-    allowed_hosts: tuple[str, ...] = ()
+    host: str = setting("--host", "127.0.0.1", "Address to listen on.")
+    port: int = setting("--port", 8080, "Port to listen on. 0: a free port, which is printed.", low=0, high=65535)
+    workers: int = setting(
+        "--workers", 1, "Number of processes. Each has a copy of the model; dead ones are restarted.", low=1, high=256
+    )
+    max_batch: int = setting(
+        "--max-batch",
+        256,
+        "Maximum number of rows predicted at once. Waiting requests are predicted together; larger requests in parts.",
+        low=1,
+        metavar="ROWS",
+    )
+    batch_wait_seconds: float = setting(
+        "--batch-wait",
+        "0ms",
+        "Time that a request waits for others to be predicted with it. 0ms: only until the requests that have arrived "
+        "are read.",
+        unit="duration or zero",
+    )
+    max_body_bytes: int = setting("--max-body", "16MiB", "Maximum size of a request body.", unit="size")
+    max_rows: int = setting("--max-rows", 100_000, "Maximum number of rows of a request.", low=1)
+    explain: Literal["demand", "start", "off"] = setting(
+        "--explain",
+        "demand",
+        "When the explanations of POST /predict?explain=K are prepared: by the first request for one, before the "
+        "server is ready, or never.",
+        choices=("demand", "start", "off"),
+    )
+    max_explained_rows: int = setting(
+        "--max-explain-rows", 100, "Maximum number of rows of a request for explanations.", low=1, metavar="ROWS"
+    )
+    drift: Literal["on", "off"] = setting(
+        "--drift",
+        "on",
+        "Compare the predicted rows with the training rows of the model, for GET /drift and the metrics.",
+        choices=("on", "off"),
+    )
+    drift_rows: int = setting(
+        "--drift-rows",
+        20_000,
+        "Compare at most the last ROWS predicted rows of all workers, and at least half as many.",
+        low=1_000,
+        high=1_000_000_000,
+        metavar="ROWS",
+    )
+    max_waiting: int = setting(
+        "--max-waiting",
+        512,
+        "Maximum number of requests of a worker that wait for their prediction; further ones get the status 429.",
+        low=1,
+    )
+    max_connections: int = setting(
+        "--max-connections",
+        1024,
+        "Maximum number of open connections of a worker; further ones get the status 503.",
+        low=1,
+    )
+    read_seconds: float = setting(
+        "--read-timeout", "10s", "Time limit for receiving the headers and body of a request.", unit="duration"
+    )
+    request_seconds: float = setting(
+        "--request-timeout",
+        "30s",
+        "Time limit for predicting a request after it was received; then its status is 503.",
+        unit="duration",
+    )
+    keep_alive_seconds: float = setting(
+        "--keep-alive", "75s", "Time after which an idle connection is closed.", unit="duration"
+    )
+    shutdown_seconds: float = setting(
+        "--shutdown-timeout", "30s", "Time limit for finishing requests after SIGTERM or Ctrl-C.", unit="duration"
+    )
+    poll_seconds: float = setting(
+        "--reload-interval",
+        "1s",
+        "Interval between checks for a new model in RUN_OR_MODEL. 0s: reload on SIGHUP only.",
+        unit="duration or zero",
+    )
+    allowed_hosts: tuple[str, ...] = setting(
+        "--allow-host",
+        (),
+        "Accept requests for this host name, such as that of a proxy, and predictions that its web pages send. "
+        "Repeatable. Default: only the names of this machine if --host is a loopback address, else any name.",
+        metavar="NAME",
+        multiple=True,
+    )
+    name: str = setting("--name", "", "Name of the model in the Open Inference Protocol. Default: that of its run.")
     allow_code: bool = False
     limits: UntrustedLimits | None = None
-    name: str = ""
 
     @property
     def operation_seconds(self) -> float | None:

@@ -27,6 +27,10 @@ def make_splits(
 ) -> list[Fold]:
     """Return the folds of a split, those of a repeat together; one fold without ``cv``.
 
+    Raise DataError if the training or test rows would be empty, there are too few groups or rows of a class, or times
+    are missing; ConfigError if ``cutoff``, ``gap`` or ``window`` does not match the type of the column, or ``column``
+    names an unknown level.
+
     Parameters
     ----------
     y : array of int, shape (n_rows,), optional
@@ -39,14 +43,6 @@ def make_splits(
         Random seed unless ``split.seed`` is set.
     parts : (array of int, shape (n_rows,), sequence), optional
         Codes of the column ``split.column``, and the level of each code.
-
-    Raises
-    ------
-    DataError
-        If the training or test rows would be empty, there are too few groups or rows of a class, or times are missing.
-    ConfigError
-        If ``cutoff``, ``gap`` or ``window`` does not match the type of the column, or ``column`` names an unknown
-        level.
     """
     seed = seed if split.seed is None else split.seed
     if split.time is not None:

@@ -20,14 +20,9 @@ def make_time_folds(split: Split, times: Array, groups: Array | None, seed: int)
     """Return the folds of a split by time, in order of time; one fold without ``cv``.
 
     `times` are int64 (microseconds since 1970-01-01 UTC) or float, shape (n_rows,). `groups` are the values of the
-    column ``split.group``. `seed` is that of the groups to test.
-
-    Raises
-    ------
-    DataError
-        If training or test rows of a fold would be empty, there are too few times, or times are missing.
-    ConfigError
-        If the cutoff, gap or window does not match the type of the column.
+    column ``split.group``. `seed` is that of the groups to test. Raise DataError if training or test rows of a fold
+    would be empty, there are too few times, or times are missing; ConfigError if the cutoff, gap or window does not
+    match the type of the column.
     """
     import numpy as np
 

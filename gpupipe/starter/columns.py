@@ -188,10 +188,7 @@ class TableColumns:
 def inspect_columns(path: str, source: TableSource | None = None) -> TableColumns:
     """Read a table and inspect its columns; `source` has the format settings given by the user.
 
-    Raises
-    ------
-    DataError
-        If the table cannot be read.
+    Raise DataError if the table cannot be read.
     """
     source_table = read_source_table(path, source)
     source_table = read_source_table(path, source)

@@ -15,23 +15,13 @@ Holds = Literal["text", "integer", "number", "boolean", "time"]
 
 @dataclass(frozen=True)
 class ColumnFacts:
-    """A column, its distinct values, and their counts.
-
-    Attributes
-    ----------
-    holds : Holds
-        The type that the reader inferred.
-    values : pyarrow.ChunkedArray
-    distinct : pyarrow.Array
-        The distinct values, without nulls.
-    counts : array of int, shape (len(distinct),)
-    """
+    """A column, its distinct values, and their counts."""
 
     name: str
-    holds: Holds
+    holds: Holds  # the type that the reader inferred
     values: pa.ChunkedArray
-    distinct: pa.Array
-    counts: Any
+    distinct: pa.Array  # the distinct values, without nulls
+    counts: Any  # int, shape (len(distinct),)
 
     @property
     def n_rows(self) -> int:

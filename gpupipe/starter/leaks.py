@@ -71,14 +71,10 @@ CANDIDATES, MAX_STEPS, MIN_EXPLAINED = 2, 16, 0.3
 class LeakReport:
     """Leaks and suspicious columns.
 
-    Attributes
-    ----------
-    leaks : mapping of str to str
-        Columns to drop, with the evidence.
-    warnings : mapping of str to str
-        Columns to review, with the evidence.
-    unchecked : sequence of str
-        Suspected columns that were not compared with a model, after the first `MOST_COMPARED`; they are kept.
+    - `leaks`: columns to drop, with the evidence.
+    - `warnings`: columns to review, with the evidence.
+    - `unchecked`: suspected columns that were not compared with a model, after the first `MOST_COMPARED`; they are
+      kept.
     """
 
     leaks: dict[str, str]
@@ -89,12 +85,8 @@ class LeakReport:
 def find_leaks(sample: NumericSample, target: str, classes: Sequence[Any] = ()) -> LeakReport:
     """Return the columns that restate the target, and those that dominate it.
 
-    Parameters
-    ----------
-    target : str
-        The name of the target, for the evidence.
-    classes : sequence
-        The label of each class code.
+    - `target`: the name of the target, for the evidence.
+    - `classes`: the label of each class code.
     """
     if len(sample.y) < MIN_ROWS or not sample.columns:
         return LeakReport({}, {})

@@ -20,12 +20,8 @@ def shared_bands(x: Array, y: Array) -> int:
     A band overlaps only neighboring bands of the other set, so the graph of levels and classes with common rows has no
     cycle. For two separate measurements, related or not, the graph is nearly complete.
 
-    Parameters
-    ----------
-    x : array of float64, shape (n_rows,)
-        Level codes; NaN for null.
-    y : array, shape (n_rows,)
-        Class codes.
+    - `x` (array of float64, shape (n_rows,)): level codes; NaN for null.
+    - `y` (array, shape (n_rows,)): class codes.
     """
     overlaps = _overlaps(x, y)
     if overlaps is None:

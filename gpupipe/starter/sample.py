@@ -22,20 +22,13 @@ SEED = 0
 class NumericSample:
     """A random sample of the rows with a known target.
 
-    Attributes
-    ----------
-    columns : mapping of str to array of float64, shape (n_rows,)
-        Numbers, codes of levels, or times in microseconds; NaN where null.
-    y : array of float64, shape (n_rows,)
-        Class codes, or the numbers to predict.
-    fold : array of int, shape (n_rows,)
-        The cross-validation fold of each row.
-    is_all : bool
-        Whether the sample contains all rows with a known target.
-    coded : frozenset of str
-        The columns with codes of levels, whose order has no meaning.
-    times : frozenset of str
-        The columns with times.
+    - `columns` (mapping of str to array of float64, shape (n_rows,)): numbers, codes of levels, or times in
+      microseconds; NaN where null.
+    - `y` (array of float64, shape (n_rows,)): class codes, or the numbers to predict.
+    - `fold` (array of int, shape (n_rows,)): the cross-validation fold of each row.
+    - `is_all`: whether the sample contains all rows with a known target.
+    - `coded`: the columns with codes of levels, whose order has no meaning.
+    - `times`: the columns with times.
     """
 
     columns: Mapping[str, Array]

@@ -94,10 +94,7 @@ def _write_csv(document: YamlDocument, columns: TableColumns) -> None:
 def path_from(path: str, config: Path) -> str:
     """Return `path` as written in the configuration: absolute if that is in another folder.
 
-    Raises
-    ------
-    ConfigError
-        If it is not UTF-8 text, and no pattern matches this file alone.
+    Raise ConfigError if it is not UTF-8 text, and no pattern matches this file alone.
     """
     is_here = config.absolute().parent == Path().absolute()
     full = path if is_here or "://" in path else str(Path(path).expanduser().absolute())

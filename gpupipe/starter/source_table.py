@@ -12,11 +12,11 @@ import pyarrow.compute as pc
 
 from gpupipe.errors import ConfigError, EncodingError, FieldCountError
 from gpupipe.io.csv_settings import WHITESPACE, CsvSettings
+from gpupipe.io.file_formats import format_of
 from gpupipe.io.files import SourceFile, find_files
 from gpupipe.io.formats.csv.dialect import detect_dialect, is_missing
 from gpupipe.io.formats.csv.encoding import GUESSES, next_encoding
 from gpupipe.io.formats.csv.reader import read_texts
-from gpupipe.io.formats.registry import format_of
 from gpupipe.io.origin_settings import DATABASES, database_name
 from gpupipe.io.settings import TableSource
 from gpupipe.io.source_reader import read_arrow
@@ -35,18 +35,11 @@ FLAGS = ("isolate", "outside_files")  # settings to keep as given
 class SourceTable:
     """A table, and the settings for reading its files.
 
-    Attributes
-    ----------
-    source : TableSource
-        The settings for reading it.
-    csv : mapping of str to value
-        The ``csv:`` settings that differ from their defaults.
-    comments : mapping of str to str
-        A comment for ``format`` and for each key of `csv`.
-    codes : mapping of str to str
-        The columns of digits with leading zeros, which the table has as text, and an example of each.
-    blanks : mapping of str to int
-        The number of blank cells in the columns of numbers that have any.
+    - `source`: the settings for reading it.
+    - `csv`: the ``csv:`` settings that differ from their defaults.
+    - `comments`: a comment for ``format`` and for each key of `csv`.
+    - `codes`: the columns of digits with leading zeros, which the table has as text, and an example of each.
+    - `blanks`: the number of blank cells in the columns of numbers that have any.
     """
 
     table: pa.Table
@@ -66,17 +59,10 @@ class SourceTable:
 def read_source_table(path: str, base: TableSource | None = None) -> SourceTable:
     """Read a table, detecting its format.
 
-    Parameters
-    ----------
-    path : str
-        A file, glob, folder or URL.
-    base : TableSource, optional
-        Settings given by the user; the others are detected.
+    - `path`: a file, glob, folder or URL.
+    - `base`: settings given by the user; the others are detected.
 
-    Raises
-    ------
-    DataError
-        If it does not exist, or cannot be read in any known format.
+    Raise DataError if it does not exist, or cannot be read in any known format.
     """
     given = base.model_dump(include={"format", "csv", *FLAGS}, exclude_unset=True) if base else {}
     stated, comment = (given["format"], "") if "format" in given else _format(path)

@@ -40,25 +40,13 @@ def make_starter(
 ) -> Starter:
     """Return a configuration for predicting a column of a table.
 
-    Parameters
-    ----------
-    path : str
-        A file, glob, folder or URL.
-    target : str
-        The name of the column; in a file without a header, also its position (``15``, ``-1``, ``last``).
-    config : Path
-        The path of the configuration, to which paths in it are relative.
-    device : DeviceReport
-        The device report of the target machine; if its GPU is usable, the models are those that it can train.
-    source : TableSource, optional
-        The format settings given by the user; the others are detected.
+    - `path`: a file, glob, folder or URL.
+    - `target`: the name of the column; in a file without a header, also its position (``15``, ``-1``, ``last``).
+    - `config`: the path of the configuration, to which paths in it are relative.
+    - `device`: the device report of the target machine; if its GPU is usable, the models are those that it can train.
+    - `source`: the format settings given by the user; the others are detected.
 
-    Raises
-    ------
-    DataError
-        If the table cannot be read.
-    ConfigError
-        If the column does not exist, or cannot be a target.
+    Raise DataError if the table cannot be read. Raise ConfigError if the column does not exist, or cannot be a target.
     """
     analysis = analyse_target(inspect_columns(path, source), target)
     document = YamlDocument()
@@ -166,10 +154,7 @@ def _cut(lines: list[str], what: str) -> list[str]:
 def list_columns(path: str, source: TableSource | None = None) -> str:
     """Return a text with a line for each column of the table at `path`, and suggestions for ``--target``.
 
-    Raises
-    ------
-    DataError
-        If the table cannot be read.
+    Raise DataError if the table cannot be read.
     """
     columns = inspect_columns(path, source)
     width = min(LONGEST_NAME, max(map(len, columns.facts)))

@@ -38,10 +38,7 @@ class PositiveLabel:
 def find_target(wanted: str, facts: Mapping[str, ColumnFacts], has_header: bool) -> str:
     """Return the name of the target column; without a header, also by position: ``15``, ``-1``, ``last``.
 
-    Raises
-    ------
-    ConfigError
-        If the column does not exist, or cannot be a target.
+    Raise ConfigError if the column does not exist, or cannot be a target.
     """
     names = list(facts)
     padded = [name for name in names if name.strip() == wanted.strip()]
@@ -95,12 +92,8 @@ def classes_in_numbers(column: ColumnFacts) -> ColumnDeclaration | None:
 def choose_positive(labels: Sequence[Any], counts: Mapping[str, int]) -> PositiveLabel:
     """Return the positive one of two labels: an affirmative word, 1 compared with 0 or -1, or the rarer one.
 
-    Parameters
-    ----------
-    labels : sequence
-        Both labels.
-    counts : mapping of str to int
-        Number of rows by label, as text.
+    - `labels`: both labels.
+    - `counts`: number of rows by label, as text.
     """
     sizes = {label: number for label in labels if (number := _number(label)) is not None}
     if len(sizes) == 2 and min(sizes.values()) <= 0:

@@ -31,32 +31,18 @@ KINDS_OF_TARGETS = "float", "categorical"  # among declared columns; the latter 
 class TargetAnalysis:
     """A target and the columns to predict it from.
 
-    Attributes
-    ----------
-    columns : TableColumns
-        The columns, with leaks and uninformative ones dropped.
-    positive : PositiveLabel, optional
-        Binary only.
-    rows : array of int, shape (n_known,)
-        The rows with a target.
-    counts : sequence of int
-        For classification, the number of these rows by class.
-    tails : sequence of str
-        Long-tailed columns, for log1p.
-    sample : NumericSample
-        The sample used for the analysis.
-    leaks : mapping of str to str
-        The dropped columns that restate the target, with the evidence.
-    warnings : mapping of str to str
-        Columns that dominate a model, with the evidence.
-    hints : mapping of str to str
-        Integers that may be categories, with the evidence.
-    unchecked : sequence of str
-        Columns that may restate the target, but were not compared with a model.
-    series : Series, optional
-        The time to split by, if the target is a series.
-    entity : Entity, optional
-        The key to split by, if the target is not a series.
+    - `columns`: the columns, with leaks and uninformative ones dropped.
+    - `positive`: binary only.
+    - `rows` (array of int, shape (n_known,)): the rows with a target.
+    - `counts`: for classification, the number of these rows by class.
+    - `tails`: long-tailed columns, for log1p.
+    - `sample`: the sample used for the analysis.
+    - `leaks`: the dropped columns that restate the target, with the evidence.
+    - `warnings`: columns that dominate a model, with the evidence.
+    - `hints`: integers that may be categories, with the evidence.
+    - `unchecked`: columns that may restate the target, but were not compared with a model.
+    - `series`: the time to split by, if the target is a series.
+    - `entity`: the key to split by, if the target is not a series.
     """
 
     columns: TableColumns
@@ -98,10 +84,7 @@ class TargetAnalysis:
 def analyse_target(columns: TableColumns, wanted: str) -> TargetAnalysis:
     """Return the task of a target, its leaks, and the columns to predict it from.
 
-    Raises
-    ------
-    ConfigError
-        If the column does not exist, or cannot be a target.
+    Raise ConfigError if the column does not exist, or cannot be a target.
     """
     target = find_target(wanted, columns.facts, columns.source_table.has_header)
     columns = _with_target(columns, target)

@@ -64,15 +64,10 @@ class EncodedTable(Protocol):
 class Table:
     """An encoded table in the memory of this process.
 
-    Attributes
-    ----------
-    blocks : mapping of str to array, shape (columns, n_rows), C order
-        dtype name to block: int8, int16 and int32 for codes (see `gpupipe.table.schema`), float32 and float64 for
-        numbers, int64 for times.
-    places : mapping of str to (str, int)
-        Column name to (block, row of the block). Text columns have none.
-    texts : mapping of str to pyarrow.ChunkedArray
-        The text columns as read.
+    - `blocks` (mapping of str to array, shape (columns, n_rows), C order): dtype name to block: int8, int16 and int32
+      for codes (see `gpupipe.table.schema`), float32 and float64 for numbers, int64 for times
+    - `places`: column name to (block, row of the block). Text columns have none.
+    - `texts`: the text columns as read
     """
 
     schema: Schema

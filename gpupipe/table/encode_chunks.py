@@ -27,7 +27,7 @@ Summaries = dict[str, ColumnSummary]
 
 
 class TableChunks:
-    """Access to chunks that are Arrow tables; `gpupipe.table.device.encode_chunks.FrameChunks` accesses frames.
+    """Access to chunks that are Arrow tables; `gpupipe.table.device.encode.FrameChunks` accesses frames.
 
     `xp` is the array module of the encoded rows.
     """

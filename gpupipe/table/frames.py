@@ -66,12 +66,8 @@ def rows_to_arrow(data: Any, required: Sequence[str], optional: Sequence[str] = 
     column names (one row), or a list of mappings (one per row). In a list, a column that is absent from a row is null
     there.
 
-    Raises
-    ------
-    SchemaError
-        If a required column is absent, or a column occurs twice or contains lists or structs.
-    DataError
-        If `data` has another type, or a column cannot be converted; the message contains its name.
+    Raise SchemaError if a required column is absent, or a column occurs twice or contains lists or structs; DataError
+    if `data` has another type, or a column cannot be converted; the message contains its name.
 
     Examples
     --------

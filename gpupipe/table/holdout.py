@@ -17,14 +17,9 @@ if TYPE_CHECKING:
 class RareClassError(DataError):
     """Raised if a class has too few rows.
 
-    Parameters
-    ----------
-    code : int
-        Code of the class.
-    what : str
-        The problem, as a verb phrase.
-    more : str
-        Further fixes, other than merging classes.
+    - `code`: code of the class
+    - `what`: the problem, as a verb phrase
+    - `more`: further fixes, other than merging classes
     """
 
     def __init__(self, code: int, what: str, where: str, more: str = "") -> None:
@@ -116,10 +111,7 @@ def _apportion(counts: Array, total: int) -> list[int]:
 def choose_groups(groups: Array, share: float, generator: np.random.Generator) -> Array:
     """Return the mask of the rows of whole groups, drawn so that their number is closest to the share of the rows.
 
-    Raises
-    ------
-    DataError
-        If all rows are in one group.
+    Raise DataError if all rows are in one group.
     """
     import numpy as np
 

@@ -18,14 +18,9 @@ LOW_SHARE = 0.01  # keys of another form match none, or the few that look the sa
 class KeyMatches:
     """Numbers of rows by whether their key is in another table, with an example of the keys of both.
 
-    Attributes
-    ----------
-    n_keys : int
-        Rows whose key has no null part.
-    n_matches : int
-        Rows with a match.
-    ours, theirs : str
-        A key without a match, and one of the other table; empty if there is none.
+    - `n_keys`: rows whose key has no null part
+    - `n_matches`: rows with a match
+    - `ours`, `theirs`: a key without a match, and one of the other table; empty if there is none
     """
 
     n_rows: int

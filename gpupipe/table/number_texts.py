@@ -30,12 +30,8 @@ LEAST_READ, LEAST_OF_UNIT = 0.95, 0.9  # shares of the distinct texts
 class WrittenNumber:
     """A number as it is written.
 
-    Attributes
-    ----------
-    value : float
-        Without units: 12.5 for ``12.5%``, 5 for ``5k``.
-    before, after : str
-        The units before and after the number; "" for none.
+    `value`: without units: 12.5 for ``12.5%``, 5 for ``5k``. `before`, `after`: the units before and after the number;
+    "" for none.
     """
 
     value: float
@@ -97,13 +93,9 @@ def is_band(text: str) -> bool:
 class NumberFormat:
     """Decimal mark and units of the numbers of a column.
 
-    Attributes
-    ----------
-    units : mapping of str to float
-        The factor of each unit. A text without one has the factor 1; with any other, it is not a number.
-    decimal : {".", ","}
-    has_bands : bool
-        Whether a band is a number: its limit, or the middle of a range. Otherwise it is not a number.
+    - `units`: the factor of each unit. A text without one has the factor 1; with any other, it is not a number.
+    - `decimal`: {".", ","}
+    - `has_bands`: whether a band is a number: its limit, or the middle of a range. Otherwise it is not a number.
     """
 
     units: Mapping[str, float] = field(default_factory=dict)

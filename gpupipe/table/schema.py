@@ -44,33 +44,22 @@ def expected_time(time_format: str | None) -> str:
 class Column:
     """One column of a table.
 
-    Attributes
-    ----------
-    kind : Kind
-        numeric: float32 or float64, NaN is null. boolean: codes with levels ``false`` and ``true``. categorical: codes.
-        datetime: int64 microseconds since 1970-01-01 UTC, `NAT` is null. text: Arrow strings, never encoded.
-    dtype : str
-        The Arrow type of the input (``"int64"``, ``"string"``…), for messages and the frozen schema.
-    nullable : bool
-        Whether the input contained a null.
-    storage : str
-        The block of the encoded column: ``"int8"``, ``"float64"``…; ``""`` for text.
-    levels : tuple of str, optional
-        Categorical and boolean columns only: the level of code ``FIRST_LEVEL + i`` is ``levels[i]``.
-    time_format : str, optional
-        Format of a datetime column: of texts and integers (a ``strptime`` pattern) or of numbers (a unit such as
-        ``"s"``). None: texts are ISO 8601. See `gpupipe.table.time_texts`.
-    hash_of : str, optional
-        The column whose levels are hashed into this one, which has no vocabulary: code ``FIRST_LEVEL + h`` is bucket h.
-    n_buckets : int
-        Number of buckets of a hashed column.
-    derived : bool
-        Whether an op derived it, so that it is not in the input.
-    has_scale : bool
-        Whether a derived column has the scale that models of scaled numbers expect, such as a hashed text or a flag.
-    has_normal_form : bool
-        Whether a text that writes a value in another way is the same level: see `gpupipe.table.level_text`. False in
-        models of earlier versions, whose levels are compared as they are.
+    - `kind`: numeric: float32 or float64, NaN is null. boolean: codes with levels ``false`` and ``true``. categorical:
+      codes. datetime: int64 microseconds since 1970-01-01 UTC, `NAT` is null. text: Arrow strings, never encoded.
+    - `dtype`: the Arrow type of the input (``"int64"``, ``"string"``…), for messages and the frozen schema
+    - `nullable`: whether the input contained a null
+    - `storage`: the block of the encoded column: ``"int8"``, ``"float64"``…; ``""`` for text
+    - `levels`: categorical and boolean columns only: the level of code ``FIRST_LEVEL + i`` is ``levels[i]``
+    - `time_format`: format of a datetime column: of texts and integers (a ``strptime`` pattern) or of numbers (a unit
+      such as ``"s"``). None: texts are ISO 8601. See `gpupipe.table.time_texts`.
+    - `hash_of`: the column whose levels are hashed into this one, which has no vocabulary: code ``FIRST_LEVEL + h`` is
+      bucket h
+    - `n_buckets`: number of buckets of a hashed column
+    - `derived`: whether an op derived it, so that it is not in the input
+    - `has_scale`: whether a derived column has the scale that models of scaled numbers expect, such as a hashed text or
+      a flag
+    - `has_normal_form`: whether a text that writes a value in another way is the same level: see
+      `gpupipe.table.level_text`. False in models of earlier versions, whose levels are compared as they are.
     """
 
     name: str

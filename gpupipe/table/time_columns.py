@@ -52,20 +52,12 @@ def _view(column: pa.ChunkedArray, kind: pa.DataType) -> Any:
 def as_times(name: str, column: pa.ChunkedArray, time_format: str | None) -> pa.ChunkedArray:
     """Return `column` as Arrow ``timestamp[us]``; times that it cannot hold are null.
 
-    Parameters
-    ----------
-    name : str
-        For messages.
-    column : pyarrow.ChunkedArray
-        Time stamps, dates, text, or numbers.
-    time_format : str, optional
-        A ``strptime`` pattern for text and integers, or a unit (``s``, ``ms``, ``us``, ``ns``) for numbers. By default,
-        texts are ISO 8601.
+    - `name`: for messages
+    - `column`: time stamps, dates, text, or numbers
+    - `time_format`: a ``strptime`` pattern for text and integers, or a unit (``s``, ``ms``, ``us``, ``ns``) for
+      numbers. By default, texts are ISO 8601.
 
-    Raises
-    ------
-    SchemaError
-        If a text is not a time, or numbers have no unit and no format.
+    Raise SchemaError if a text is not a time, or numbers have no unit and no format.
     """
     kind = column.type
     if pa.types.is_timestamp(kind) or pa.types.is_date(kind):
@@ -140,17 +132,8 @@ _UNITS = {per_second: unit for unit, per_second in TICKS_PER_SECOND.items()}
 def format_of(name: str, formats: Sequence[str] | None, texts: Sequence[str]) -> str | None:
     """Return the format of the texts of a column, None for ISO 8601.
 
-    Parameters
-    ----------
-    formats : sequence of str, optional
-        The formats that every text has; None if there are no texts.
-    texts : sequence of str
-        Some of the texts.
-
-    Raises
-    ------
-    SchemaError
-        If no format fits all texts, or several, which give them different meanings.
+    `formats`: the formats that every text has; None if there are no texts. `texts`: some of the texts. Raise
+    SchemaError if no format fits all texts, or several, which give them different meanings.
     """
     if formats is None or ISO in formats:
         return None

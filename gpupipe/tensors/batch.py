@@ -27,34 +27,18 @@ ARRAYS = ("features", "ids", "target", "weight")
 
 @dataclass(frozen=True)
 class Metadata:
-    """Names, vocabularies and class labels of a `TensorBatch`.
+    """Names, vocabularies and class labels of a `TensorBatch`."""
 
-    Attributes
-    ----------
-    names : tuple of str
-        Names of the columns of ``features``.
-    id_names : tuple of str
-        Names of the columns of ``ids``.
-    vocabularies : mapping of str to tuple
-        Column of ``ids`` to its levels: id 3 is the first of them. Ids 0, 1 and 2 are null, unseen and rare.
-    cardinalities : tuple of int
-        Number of ids of each column of ``ids``: an id is less than that.
-    labels : tuple
-        Class labels; the target holds their positions. Empty for a numeric target. Of several targets with classes, the
-        labels of each.
-    task : str
-        ``"binary"``, ``"multiclass"``, ``"regression"``, ``"multioutput"``; ``""`` if unknown.
-    targets : tuple of str
-        Names of several targets, in the order of their columns.
-    """
-
-    names: tuple[str, ...] = ()
-    id_names: tuple[str, ...] = ()
+    names: tuple[str, ...] = ()  # names of the columns of ``features``
+    id_names: tuple[str, ...] = ()  # names of the columns of ``ids``
+    # Column of ``ids`` to its levels: id 3 is the first of them. Ids 0, 1 and 2 are null, unseen and rare.
     vocabularies: Mapping[str, tuple[Any, ...]] = field(default_factory=dict)
-    cardinalities: tuple[int, ...] = ()
+    cardinalities: tuple[int, ...] = ()  # number of ids of each column of ``ids``: an id is less than that
+    # Class labels; the target holds their positions. Empty for a numeric target. Of several targets with classes, the
+    # labels of each.
     labels: tuple[Any, ...] = ()
-    task: str = ""
-    targets: tuple[str, ...] = ()
+    task: str = ""  # ``"binary"``, ``"multiclass"``, ``"regression"``, ``"multioutput"``; ``""`` if unknown
+    targets: tuple[str, ...] = ()  # names of several targets, in the order of their columns
 
     def __repr__(self) -> str:
         task = self.task or "unknown task"

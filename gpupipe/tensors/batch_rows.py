@@ -28,16 +28,11 @@ RowIndex: TypeAlias = "HostArray | Tensor | slice"
 
 @dataclass(frozen=True)
 class BatchCells:
-    """The position of one array of a batch in packed rows.
+    """The position of one array of a batch in packed rows."""
 
-    Attributes
-    ----------
-    dtype : torch.dtype
-    first, width : int
-        First item and number of items, counted in items of the dtype; a width of 0 is an array of shape (n,).
-    """
-
-    dtype: Any
+    dtype: Any  # torch.dtype
+    # `first`, `width`: first item and number of items, counted in items of the dtype; a width of 0 is an array of shape
+    # (n,)
     first: int
     width: int
 
@@ -49,22 +44,12 @@ class BatchCells:
 
 @dataclass(frozen=True)
 class BatchRows:
-    """The arrays of a batch as rows that mini-batches are taken from.
+    """The arrays of a batch as rows that mini-batches are taken from."""
 
-    Attributes
-    ----------
-    parts : tuple of tensor
-        The packed rows only, or one tensor per array; each has one row per row of the batch.
-    cells : tuple of BatchCells
-        The position of each array in packed rows; empty if the parts are the arrays.
-    read_only : bool
-        Whether the memory of a part is immutable to its owner.
-    """
-
-    parts: Tensors
+    parts: Tensors  # the packed rows only, or one tensor per array; each has one row per row of the batch
     names: tuple[str, ...]
-    cells: tuple[BatchCells, ...] = ()
-    read_only: bool = False
+    cells: tuple[BatchCells, ...] = ()  # the position of each array in packed rows; empty if the parts are the arrays
+    read_only: bool = False  # whether the memory of a part is immutable to its owner
 
     @property
     def nbytes(self) -> int:

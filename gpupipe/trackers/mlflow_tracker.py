@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path, PurePosixPath
 from typing import Any
 from urllib.parse import unquote, urlsplit, urlunsplit
@@ -33,8 +33,8 @@ TYPES = {"numeric": "double", "boolean": "boolean", "datetime": "datetime"}  # o
 class MlflowTracker(ExperimentTracker):
     """Runs of an MLflow experiment; nested runs have the tag ``mlflow.parentRunId``. See `ExperimentTracker`."""
 
-    def __init__(self, settings: Mapping[str, Any], ids: dict[str, str], uploading: Callable[[int], None]) -> None:
-        super().__init__(settings, ids, uploading)
+    def __init__(self, settings: Mapping[str, Any], ids: dict[str, str]) -> None:
+        super().__init__(settings, ids)
         self._uri = without_credentials(settings["uri"])
         self._client = MlflowClient(tracking_uri=self._uri)
         self._experiment_id = ""
@@ -101,9 +101,8 @@ class MlflowTracker(ExperimentTracker):
         self._client.log_text(self.ids[run], content, path)
 
     def files(self, run: str, kind: str, folder: str, paths: Sequence[str]) -> None:
-        """Upload files one by one, so that a large model is not mistaken for a server that hangs."""
+        """Upload files one by one."""
         for path in paths:
-            self.announce_upload(Path(folder, path))
             parent = str(PurePosixPath(path).parent)
             self._client.log_artifact(self.ids[run], str(Path(folder, path)), None if parent == "." else parent)
 

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
+from collections.abc import Mapping, Sequence
 from typing import Any, Literal, NamedTuple
 
 RunStatus = Literal["FINISHED", "FAILED", "KILLED"]
-STATUSES: tuple[RunStatus, ...] = ("FINISHED", "FAILED", "KILLED")
 
 
 class MetricPoint(NamedTuple):
@@ -43,11 +41,10 @@ class ExperimentTracker(ABC):
     Methods raise the errors of the library; `is_temporary` tells which of them may be tried again.
 
     `settings` are those of the tracker. `ids` has the id of each run of an interrupted run by key; `start` fills it.
-    `uploading` is called with the size in bytes of each file before it is uploaded.
     """
 
-    def __init__(self, settings: Mapping[str, Any], ids: dict[str, str], uploading: Callable[[int], None]) -> None:
-        self.settings, self.ids, self.uploading = settings, ids, uploading
+    def __init__(self, settings: Mapping[str, Any], ids: dict[str, str]) -> None:
+        self.settings, self.ids = settings, ids
 
     @abstractmethod
     def start(self, run: str, name: str, parent: str | None, tags: Mapping[str, str], time_ms: int) -> dict[str, str]:
@@ -76,7 +73,3 @@ class ExperimentTracker(ABC):
     @abstractmethod
     def is_temporary(self, error: Exception) -> bool:
         """Return whether a later attempt may succeed, such as after a lost connection."""
-
-    def announce_upload(self, path: Path) -> None:
-        """Call `uploading` with the size of a file."""
-        self.uploading(path.stat().st_size)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,8 +16,8 @@ MOST_IN_NAME = 128  # characters of names
 class WandbTracker(ExperimentTracker):
     """Runs of a project of Weights & Biases. See `ExperimentTracker`."""
 
-    def __init__(self, settings: Mapping[str, Any], ids: dict[str, str], uploading: Callable[[int], None]) -> None:
-        super().__init__(settings, ids, uploading)
+    def __init__(self, settings: Mapping[str, Any], ids: dict[str, str]) -> None:
+        super().__init__(settings, ids)
         self._runs: dict[str, Any] = {}
         # Console output, code, packages and machine are not part of the run, and may contain secrets.
         self._settings = wandb.Settings(
@@ -70,7 +70,6 @@ class WandbTracker(ExperimentTracker):
         """Log files as one artifact of the run, of the type `kind`."""
         artifact = wandb.Artifact(f"{kind}-{self.ids[run]}", type=kind)
         for path in paths:
-            self.announce_upload(Path(folder, path))
             artifact.add_file(str(Path(folder, path)), name=path)
         self._runs[run].log_artifact(artifact)
 

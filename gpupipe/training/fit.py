@@ -54,30 +54,17 @@ class TrainedModel:
 
 @dataclass
 class TrainingSet:
-    """Training rows, and the features fitted to them for each view.
-
-    Attributes
-    ----------
-    y : array of float64, shape (n_rows,), or (n_rows, k) for several targets, optional
-    statistics : Statistics, optional
-        Statistics of the encoded rows; None once they are released.
-    derivation : Derivation, optional
-        Derivation of the columns that are not columns of the input.
-    withheld : mapping of str to str
-        Columns that no op may select, with the reason.
-    groups, times : array, shape (n_rows,), optional
-        Values of the columns of ``split.group`` and ``split.time``.
-    weights : array of float64, shape (n_rows,), optional
-        The weight of each row (``source.weight``); None if all rows weigh 1.
-    """
+    """Training rows, and the features fitted to them for each view."""
 
     n_rows: int
-    y: Array | None
-    statistics: Statistics | None
-    derivation: Derivation | None = None
-    withheld: Mapping[str, str] = field(default_factory=dict)
+    y: Array | None  # float64, shape (n_rows,), or (n_rows, k) for several targets
+    statistics: Statistics | None  # statistics of the encoded rows; None once they are released
+    derivation: Derivation | None = None  # derivation of the columns that are not columns of the input
+    withheld: Mapping[str, str] = field(default_factory=dict)  # columns that no op may select, with the reason
+    # `groups`, `times`: array, shape (n_rows,): values of the columns of ``split.group`` and ``split.time``
     groups: Array | None = None
     times: Array | None = None
+    # float64, shape (n_rows,): the weight of each row (``source.weight``); None if all rows weigh 1
     weights: Array | None = None
     features: dict[View, FittedFeatures] = field(default_factory=dict)
     matrices: dict[View, Matrix] = field(default_factory=dict)

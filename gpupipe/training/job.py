@@ -57,55 +57,30 @@ Result = TypeVar("Result")
 
 @dataclass(frozen=True)
 class Job:
-    """Table and target of a run, its configuration, and the backend.
-
-    Attributes
-    ----------
-    table : Table or PartitionedTable
-        The rows whose target is known.
-    y : array of float64, shape (n_rows,), or (n_rows, k) for several targets, optional
-    metrics : tuple of str
-        The metrics to compute; the first one ranks the leaderboard.
-    groups, times : array, shape (n_rows,), optional
-        Values of the columns of ``split.group`` and ``split.time``.
-    weights : array of float64, shape (n_rows,), optional
-        The weight of each row (``source.weight``), more than 0; None if all rows weigh 1.
-    row_ids : array of int32 or int64, shape (n_rows,)
-        Position of each row in the input.
-    derivation : Derivation, optional
-        Derivation of the columns that are not columns of the input.
-    resources : Resources
-        Resources for training.
-    workers : Workers, optional
-        The workers of a cluster, which hold the table.
-    rules : RuleResults
-        Results of the rules of ``data:``.
-    checkpoints : RunCheckpoints
-        Checkpoints loaded with --resume, and saved for a run that resumes this one.
-    files : InputFiles, optional
-        The files of the table, from which identifiers are read again.
-    failed_metrics : set of str
-        Metrics that could not be computed, noted in the timeline.
-    """
+    """Table and target of a run, its configuration, and the backend."""
 
     config: Config
     backend: Backend
     timeline: Timeline
-    table: EncodedTable
-    y: Array | None
+    table: EncodedTable  # the rows whose target is known
+    y: Array | None  # float64, shape (n_rows,), or (n_rows, k) for several targets
     goal: Goal
-    metrics: tuple[str, ...]
+    metrics: tuple[str, ...]  # the metrics to compute; the first one ranks the leaderboard
+    # `groups`, `times`: array, shape (n_rows,): values of the columns of ``split.group`` and ``split.time``
     groups: Array | None = None
     times: Array | None = None
+    # float64, shape (n_rows,): the weight of each row (``source.weight``), more than 0; None if all rows weigh
+    # 1
     weights: Array | None = None
-    row_ids: Array | None = None
-    derivation: Derivation | None = None
-    resources: Resources = ONE_PROCESS
-    workers: Workers | None = None
-    rules: RuleResults = NO_RULES
+    row_ids: Array | None = None  # int32 or int64, shape (n_rows,): position of each row in the input
+    derivation: Derivation | None = None  # derivation of the columns that are not columns of the input
+    resources: Resources = ONE_PROCESS  # resources for training
+    workers: Workers | None = None  # the workers of a cluster, which hold the table
+    rules: RuleResults = NO_RULES  # results of the rules of ``data:``
+    # Checkpoints loaded with --resume, and saved for a run that resumes this one
     checkpoints: RunCheckpoints = NO_CHECKPOINTS
-    files: InputFiles | None = None
-    failed_metrics: set[str] = field(default_factory=set)
+    files: InputFiles | None = None  # the files of the table, from which identifiers are read again
+    failed_metrics: set[str] = field(default_factory=set)  # metrics that could not be computed, noted in the timeline
 
     def stage(self, name: str, where: Place | None = None) -> AbstractContextManager[Stage]:
         """Open a stage of the timeline; by default on the backend or on the workers, where the rows are."""
@@ -215,10 +190,7 @@ class Job:
 
         This is the backend of the job, or the host if the device runs out of memory.
 
-        Raises
-        ------
-        DeviceError
-            If the device runs out of memory and fallback is forbidden.
+        Raise DeviceError if the device runs out of memory and fallback is forbidden.
         """
         try:
             return work(self.backend, None if truth is None else truth.mapped(self.backend.to_device), prediction)
@@ -233,17 +205,10 @@ class Job:
 
 @dataclass(frozen=True)
 class Candidate:
-    """Model trained on some rows, and its predictions for others.
-
-    Attributes
-    ----------
-    trained : TrainedModel
-    matrices : mapping of str to array
-        Name of a set of rows ("test", "validation") to its feature matrix, shared by the models of one view.
-    predictions : mapping of str to Prediction
-    """
+    """Model trained on some rows, and its predictions for others."""
 
     trained: TrainedModel
+    # Name of a set of rows ("test", "validation") to its feature matrix, shared by the models of one view
     matrices: Mapping[str, Matrix]
     predictions: Mapping[str, Prediction]
 

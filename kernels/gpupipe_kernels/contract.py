@@ -17,8 +17,6 @@ class Argument:
 
     Attributes
     ----------
-    name : str
-    dtype : str
     shape : tuple of str
         ``("rows",)`` for a column, ``()`` for a scalar.
     null : number, optional
@@ -45,7 +43,6 @@ class KernelDeclaration:
 
     Attributes
     ----------
-    name, summary : str
     inputs, outputs : tuple of Argument
     nulls : str
         The null policy, in words.

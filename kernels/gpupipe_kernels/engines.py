@@ -10,11 +10,7 @@ it is called. The cost: cached code is not used for small inputs unless the sett
 The two engines give identical bits for reductions and texts. For histories they round the same sums in a different
 order, so their float64 values differ in the last digits before rounding to float32.
 
-Programs always run in the NumPy interpreter, whatever the number of rows. The compiled interpreter agrees with it only
-within the tolerances declared in `gpupipe_kernels.interpreters.kernels`, and a model must score a single row exactly as
-in its training matrix. The gain is too small to give that up: for 20 million rows the compiled interpreter saves 0.3 s
-of processor time on 20 ordinary columns and 4 s on 14 logarithms, powers, sines and distances, and takes 7 s to
-compile. A process that scores repeatedly can select it: ``gpupipe.load_model(path, engine="numba")``.
+Programs always run in the NumPy interpreter, so a model scores a single row exactly as in its training matrix.
 """
 
 from __future__ import annotations
@@ -63,7 +59,6 @@ def choose_engine(
     family : {"reductions", "keyed", "text"}
     size : int
         Units of work: values to reduce (rows by columns), events, or bytes of text.
-    n_threads : int
     setting : {"auto", "numpy", "numba"}
         ``auto`` selects compiled loops if they save more than compiling them costs.
     can_compile : bool

@@ -4,7 +4,7 @@
 ``fma``          x * y + z with one rounding, for formulas
 ``host_step``    a loop over some of the rows, called by a host block
 ``host_block``   a loop over a block of rows on the host, cached on disk; callers run it on threads (`threads`)
-``host_walk``    the same, calling formulas that take arrays
+``host_walk``    the same, calling formulas that take arrays; ``walk_of``, ``device_walk_of``: the loop of one formula
 ``DeviceLoop``   a loop over rows on the device: shipped as machine code, or compiled at run time (`device`)
 
 Host code is compiled at its first call. `gpupipe_kernels.code_cache` manages the folder of cached code.
@@ -12,6 +12,7 @@ Host code is compiled at its first call. `gpupipe_kernels.code_cache` manages th
 
 from __future__ import annotations
 
+import inspect
 import sys
 import threading
 from collections.abc import Callable, Iterator
@@ -25,7 +26,7 @@ from numba.core import config
 from numba.extending import intrinsic, register_jitable
 
 from gpupipe_kernels.code_cache import cache_folder, can_keep
-from gpupipe_kernels.device.language import bind
+from gpupipe_kernels.device.language import bind, cuda
 from gpupipe_kernels.device.language import is_simulated as is_simulated  # used by the loops too
 from gpupipe_kernels.device.parameters import ANY, Entry, entries_of
 
@@ -104,6 +105,33 @@ def host_walk(function: Callable[..., Any]) -> Any:
     """
     with _kept_in_our_folder() as kept:
         return njit(cache=kept, _nrt=False, **HOST)(function)
+
+
+def walk_of(formula: Any, name: str) -> Any:
+    """Return the `host_walk` that calls an array formula with each position of a block.
+
+    Its parameters are those of the formula after the position, then the first position of the block and the end.
+    """
+    return host_walk(_loop_of(formula, name, "begin, end", ", begin, end"))
+
+
+def device_walk_of(formula: Any, name: str, rows: str, module: str) -> Callable[..., None]:
+    """Return the grid-stride loop for a `DeviceLoop` that calls an array formula with each position of `rows`.
+
+    `module` is the one that declares the loop: a change of its sources makes shipped code stale.
+    """
+    return _loop_of(formula, name, f"cuda.grid(1), {rows}.size, cuda.gridsize(1)", module=module)
+
+
+def _loop_of(formula: Any, name: str, positions: str, bounds: str = "", module: str = __name__) -> Callable[..., None]:
+    """Return a generated function: Numba has no star-arguments. Its file is this one, because Numba caches by file."""
+    _, *parameters = inspect.signature(getattr(formula, "py_func", formula)).parameters
+    arguments = ", ".join(parameters)
+    text = f"def {name}({arguments}{bounds}):\n    for i in range({positions}):\n        formula(i, {arguments})\n"
+    names: dict[str, Any] = {"__name__": module, "formula": formula, "cuda": cuda}
+    exec(compile(text, __file__, "exec"), names)
+    made: Callable[..., None] = names[name]
+    return made
 
 
 class DeviceLoop:

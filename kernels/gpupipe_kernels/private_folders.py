@@ -18,10 +18,7 @@ MAX_LINKS = 40  # the limit of Linux
 def make_private(folder: Path) -> None:
     """Create a folder and its missing parents, accessible to this user only.
 
-    Raises
-    ------
-    OSError
-        If one of them cannot be created.
+    Raise OSError if one of them cannot be created.
     """
     if folder.is_dir():
         return
@@ -36,12 +33,8 @@ def make_private(folder: Path) -> None:
 def find_exposure(folder: Path) -> str:
     """Return the reason why another user could modify or replace `folder`, or "" if none can.
 
-    For a folder that does not exist yet, the existing part of its path is checked.
-
-    Raises
-    ------
-    OSError
-        If a part of the path cannot be inspected or is not a folder.
+    For a folder that does not exist yet, the existing part of its path is checked. Raise OSError if a part of the path
+    cannot be inspected or is not a folder.
     """
     own_place = os.path.realpath(folder)
     for place, status in _places(folder):

@@ -51,7 +51,6 @@ def find_program(name: str, path: str | None = None) -> str | None:
 
     Parameters
     ----------
-    name : str
     path : str, optional
         The folders to search; ``PATH`` by default. Empty and relative entries refer to the current folder, which may
         contain untrusted files, and are skipped.

@@ -296,9 +296,7 @@ class DeviceDouble(GpuBackend):
         """Refuse: there are no estimators here."""
         raise NotImplementedError("there is no double of cuML")
 
-    def run_program(
-        self, program: Any, blocks: Mapping[str, Any], out: Any, fold: Any = None, engine: str | None = None
-    ) -> None:
+    def run_program(self, program: Any, blocks: Mapping[str, Any], out: Any, fold: Any = None) -> None:
         """Run `program` in the simulator, with few threads."""
         cuda_interpreter.run(program, blocks, out, fold)
         self.last_interpreter = "cuda"

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
-from io import BytesIO
 from typing import Any
 
 import pandas as pd
@@ -39,15 +38,6 @@ class PandasBackend(CpuBackend, DeviceBackend):
         table = pa.concat_tables(map(read, paths))
         kinds = [pa.timestamp("s") if pa.types.is_date(field.type) else field.type for field in table.schema]
         return table.cast(pa.schema(zip(columns, kinds, strict=True))).to_pandas(types_mapper=pd.ArrowDtype)
-
-    def read_texts(
-        self, content: BytesIO, names: Sequence[str], columns: Sequence[str], delimiter: str, quote: str | None
-    ) -> Any:
-        """Return columns of CSV rows as a pandas DataFrame of strings."""
-        return pd.read_csv(
-            content, sep=delimiter, header=None, names=list(names), usecols=list(columns), dtype=str,
-            keep_default_na=False, na_filter=False, quotechar=quote or '"', quoting=0 if quote else 3,
-        )  # fmt: skip
 
     def values(self, series: Any, dtype: str) -> Array:
         """Return a series of numbers or booleans as an array."""

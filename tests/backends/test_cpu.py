@@ -72,20 +72,18 @@ def test_a_program_writes_the_matrix_and_names_the_interpreter(backend: CpuBacke
     numbers = np.array([[0, 0, 0], [11, 12, np.nan]], np.float32)
     blocks: dict[str, Any] = {"float32": numbers, "int8": np.array([[5, 3, 5]], np.int8)}
     assert backend.last_interpreter == ""
-    for interpreter in ("numpy", "numba"):
-        matrix = backend.empty_matrix(3, 2)
-        backend.run_program(program, blocks, matrix, engine=interpreter)
-        assert backend.last_interpreter == interpreter
-        np.testing.assert_array_equal(matrix, np.array([[1, 1], [2, 0], [np.nan, 1]], np.float32))
+    matrix = backend.empty_matrix(3, 2)
+    backend.run_program(program, blocks, matrix)
+    assert backend.last_interpreter == "numpy"
+    np.testing.assert_array_equal(matrix, np.array([[1, 1], [2, 0], [np.nan, 1]], np.float32))
 
 
-def test_custom_kernels_are_called_by_the_numpy_interpreter(backend: CpuBackend) -> None:
+def test_custom_kernels_are_called(backend: CpuBackend) -> None:
     call = SimpleNamespace(n_inputs=1, host=np.negative)
     instructions = [[Opcode.LOAD, 0, block_id("float32"), 0, 0, 0, 0, 0], [Opcode.CALL, 0, -1, -1, 0, 0, 0, 0]]
     program = Program(np.array(instructions, np.int32), np.zeros(1), np.empty(0, np.float32), 1, (call,))
     matrix = backend.empty_matrix(2, 1)
-    backend.run_program(program, {"float32": np.array([[1, 2]], np.float32)}, matrix, engine="numba")
-    assert backend.last_interpreter == "numpy"
+    backend.run_program(program, {"float32": np.array([[1, 2]], np.float32)}, matrix)
     np.testing.assert_array_equal(matrix, [[-1], [-2]])
 
 

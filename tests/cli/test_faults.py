@@ -18,7 +18,7 @@ from benchmarks.faults.runs import ReferenceRun, problems_of_error
 from gpupipe.cli import main
 from gpupipe.cli.interrupts import ImmediateExit, Interrupts
 from gpupipe.errors import StoppedError
-from gpupipe.io.formats.registry import load_generator
+from gpupipe.io.file_formats import load_generator
 
 SMALL = """\
 source: {generate: churn, rows: 600, target: Churn, positive: "Yes", drop: [customerID]}

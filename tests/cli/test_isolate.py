@@ -1,4 +1,4 @@
-"""``--isolate`` and ``isolate: true``: the configuration, the model, and the tables that it scores."""
+"""``--source isolate=true`` and ``isolate: true``: the configuration, the model, and the tables that it scores."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def at_home(folder: Path, monkeypatch: pytest.MonkeyPatch, strange_reader: Path)
         ("predict isolated crash.csv -o scores.csv --force", 5),
         ("predict isolated crash.csv -o scores.csv --force --quiet --source isolate=false", 0),
         ("init crash.csv --target y --isolate", 5),
-        ("init crash.csv --isolate", 5),
+        ("init crash.csv --source isolate=true", 5),
         ("check isolated.yaml --set source.path=crash.csv", 5),
         ("plan isolated.yaml --set source.path=crash.csv", 5),
     ],

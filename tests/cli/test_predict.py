@@ -38,8 +38,13 @@ def test_some_rows_are_scored_without_the_libraries_and_settings_of_training(gpu
     assert done.returncode == 0 and (tmp_path / "s.csv").read_text().count("\n") == 201
     imported = {line.rpartition("|")[2].strip() for line in done.stderr.splitlines() if "|" in line}
     libraries = {"dask", "jinja2", "joblib", "matplotlib", "numba", "scipy", "sklearn", "torch", "xgboost", "yaml"}
-    ours = {"gpupipe.config", "gpupipe.features.ops.auto", "gpupipe.models.linear", "gpupipe.inference.parity.replay"}
-    assert "gpupipe.models.fitted.xgboost" in imported and not imported & (libraries | ours)
+    ours = {
+        "gpupipe.config",
+        "gpupipe.features.ops.auto",
+        "gpupipe.models.linear.settings",
+        "gpupipe.inference.parity.replay",
+    }
+    assert "gpupipe.models.xgboost.fitted" in imported and not imported & (libraries | ours)
 
 
 def test_a_file_in_another_dialect_is_scored_and_its_bad_rows_rejected(gpupipe, run: Path, tmp_path: Path) -> None:

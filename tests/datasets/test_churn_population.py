@@ -8,14 +8,12 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from gpupipe.backends import choose
-from gpupipe.datasets.churn.customers import SMALL, CustomerBlock, Draws
+from gpupipe.datasets.churn.customers import SMALL, CustomerBlock
 from gpupipe.datasets.churn.population import (
     CATEGORICALS,
     CELLS,
     CURVES,
     KNOTS,
-    Population,
     curve,
     gamma,
     levels,
@@ -37,11 +35,6 @@ LAWS: dict[str, Any] = {
     "signup hour odds": 0.3 * np.sin(2 * np.pi * stats.norm(14.0, 5.0).ppf(U).clip(0.0, 23.999) / 24),
     "Churn": stats.logistic.ppf(U),
 }
-
-
-@pytest.fixture(scope="module")
-def population() -> Population:
-    return Population(choose("cpu"))
 
 
 def test_every_distribution_is_tested_here() -> None:
@@ -86,16 +79,16 @@ def test_cities_are_zipf_like_and_none_is_without_a_cell() -> None:
     assert shares.min() > 0
 
 
-def test_a_number_is_the_value_of_its_curve_at_the_bits_of_its_row(population: Population) -> None:
-    draws = Draws(population, seed=5, start=11, n_rows=2_000)
+def test_a_number_is_the_value_of_its_curve_at_the_bits_of_its_row() -> None:
+    draws = CustomerBlock(seed=5, start=11, n_rows=2_000)
     u = (draws.words("Age").view(np.uint64) / 2.0**64).astype(float)
     begin, rise = curve("Age")
     knots = np.append(begin, begin[-1] + rise[-1] * 2.0**50)
     np.testing.assert_allclose(draws.number("Age"), np.interp(u, np.linspace(0, 1, KNOTS + 1), knots), rtol=1e-12)
 
 
-def test_values_from_one_random_word_are_uniform_and_independent(population: Population) -> None:
-    draws = Draws(population, seed=1, start=0, n_rows=40_000)
+def test_values_from_one_random_word_are_uniform_and_independent() -> None:
+    draws = CustomerBlock(seed=1, start=0, n_rows=40_000)
     cells = np.array([draws.cell(name) for name in SMALL])
     assert cells.min() < 5 and cells.max() > CELLS - 6
     assert [stats.kstest(row / CELLS, "uniform").pvalue > 1e-4 for row in cells] == [True] * len(SMALL)
@@ -103,8 +96,8 @@ def test_values_from_one_random_word_are_uniform_and_independent(population: Pop
     assert np.abs(apart).max() < 5 / np.sqrt(cells.shape[1])
 
 
-def test_churn_rates_match_the_log_odds(population: Population) -> None:
-    block = CustomerBlock(population, seed=2, start=0, n_rows=60_000)
+def test_churn_rates_match_the_log_odds() -> None:
+    block = CustomerBlock(seed=2, start=0, n_rows=60_000)
     chance = 1 / (1 + np.exp(-block.log_odds))
     for low, high in ((0, 0.05), (0.05, 0.2), (0.2, 0.5), (0.5, 0.8), (0.8, 1)):
         rows = (chance > low) & (chance <= high)

@@ -167,10 +167,6 @@ class RehearsalBackend(DeviceDouble):
         """Read with pandas."""
         return RehearsalFrame(self._pandas.read_columns(file_format, path, columns, groups))
 
-    def read_texts(self, *arguments: Any, **named: Any) -> Any:
-        """Read with pandas."""
-        return RehearsalFrame(self._pandas.read_texts(*arguments, **named))
-
     def values(self, series: Any, dtype: str) -> Any:
         """Return the values as an array of the test double."""
         return self.to_device(np.asarray(self._pandas.values(series, dtype)))
@@ -189,9 +185,7 @@ class RehearsalBackend(DeviceDouble):
         assert estimators.refusal(name, params, self.lacks) is None
         return OnDevice(self._pandas.estimator(name, params))
 
-    def run_program(
-        self, program: Any, blocks: Mapping[str, Any], out: Any, fold: Any = None, engine: str | None = None
-    ) -> None:
+    def run_program(self, program: Any, blocks: Mapping[str, Any], out: Any, fold: Any = None) -> None:
         """Run `program` on the host."""
         there = {name: _unwrapped(block) for name, block in blocks.items()}
         numpy_interpreter.run(program, there, _unwrapped(out), _unwrapped(fold))

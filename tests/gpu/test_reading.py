@@ -1,4 +1,4 @@
-"""Tables read by cuDF: bit-identical to the host's in schema, levels, codes, nulls and row order."""
+"""Tables read by cuDF, or moved to it: bit-identical to the host's in schema, levels, codes, nulls and row order."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ import pyarrow as pa
 import pyarrow.csv
 import pyarrow.parquet as pq
 import pytest
-from pyarrow import orc
+from pyarrow import feather, orc
 
 from benchmarks.device.parity import config_for, job_of
 from gpupipe.backends import DeviceOptions, choose
 from gpupipe.config import Config, parse_config
 from gpupipe.datasets.churn import customers, write
 from gpupipe.errors import DeviceError
-from gpupipe.io.device.csv import chunks
-from gpupipe.io.device.obstacles import UnsupportedOnDevice, require_plain
+from gpupipe.io.device.obstacles import UnsupportedOnDevice, is_read_on_host, require_plain
+from gpupipe.io.input_files import InputFiles
 from gpupipe.io.settings import TableSource
 from gpupipe.io.source_reader import read_arrow
 from gpupipe.table.blocks import Table
@@ -37,7 +37,8 @@ def readable(config: Any, name: str) -> Config:
     """Return a configuration of configs/ if its table is available and no setting sends it to the host."""
     found: Config = config(name, "source.cache=false")
     try:
-        require_plain(found.source, found.tables)
+        if not is_read_on_host(InputFiles.find(found.source, found.tables), found.tables):
+            require_plain(found.source, found.tables)
     except UnsupportedOnDevice as obstacle:
         pytest.skip(f"a table that the host reads by design: {obstacle}")
     return found
@@ -66,21 +67,10 @@ def test_a_public_table_in_another_format(data_dir: Path, tmp_path: Path, name: 
     assert_same_table(of_file(path, plain.column_names[-1]))
 
 
-@pytest.mark.parametrize(("rows", "size"), [(20_000, 300_000), (40, 1)])
-def test_csv_in_chunks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, rows: int, size: int) -> None:
-    path = tmp_path / "churn.csv"
-    write(path, rows=rows)
-    monkeypatch.setattr(chunks, "CHUNK_BYTES", size)
-    assert_same_table(of_file(path, "Churn"))
-
-
-@pytest.mark.parametrize("end", ["\n", "\r\n"])
-def test_csv_rows_of_several_lines_in_chunks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, end: str) -> None:
-    path = tmp_path / "t.csv"
-    rows = ["x,y,z", "1,a,yes", '007,"b\n",no', "", "", '2.5,"c,""d""",yes', ",e,no", "C9,,yes"]
-    path.write_text(end.join(rows), newline="")
-    monkeypatch.setattr(chunks, "CHUNK_BYTES", 1)
-    assert_same_table(of_file(path, "z"))
+def test_several_files_keep_their_order(tmp_path: Path) -> None:
+    for i in range(3):
+        pq.write_table(customers(5_000, start=i * 5_000), tmp_path / f"{i}.parquet")
+    assert_same_table(parse_config({"source": {"path": str(tmp_path / "*.parquet"), "target": "Churn"}}))
 
 
 @pytest.mark.parametrize("ending", ["parquet", "csv"])
@@ -90,29 +80,22 @@ def test_generated_customers(tmp_path: Path, ending: str) -> None:
     assert_same_table(of_file(path, "Churn"))
 
 
-def test_several_files_keep_their_order(tmp_path: Path) -> None:
-    for i in range(3):
-        pq.write_table(customers(5_000, start=i * 5_000), tmp_path / f"{i}.parquet")
-    assert_same_table(parse_config({"source": {"path": str(tmp_path / "*.parquet"), "target": "Churn"}}))
-
-
-def nested_lines(folder: Path) -> Config:
-    path = folder / "churn.jsonl"
-    lines = [f'{{"tenure": {i}, "Churn": "{"yes" if i % 2 else "no"}", "calls": [{i}]}}' for i in range(100)]
-    path.write_text("\n".join(lines))
+def arrow_file(folder: Path) -> Config:
+    path = folder / "churn.feather"
+    feather.write_feather(customers(100), path)
     return of_file(path, "Churn")
 
 
-def test_nested_lines_fall_back_and_are_refused_if_fallback_is_forbidden(tmp_path: Path) -> None:
-    with pytest.raises(DeviceError, match="jsonl files are not supported"):
-        job_of(nested_lines(tmp_path), "gpu")
+def test_arrow_files_fall_back_and_are_refused_if_fallback_is_forbidden(tmp_path: Path) -> None:
+    with pytest.raises(DeviceError, match="arrow files are not supported"):
+        job_of(arrow_file(tmp_path), "gpu")
 
 
-def test_nested_lines_give_the_same_table_and_the_fallback_is_reported(tmp_path: Path) -> None:
-    config = nested_lines(tmp_path)
+def test_arrow_files_give_the_same_table_and_the_fallback_is_reported(tmp_path: Path) -> None:
+    config = arrow_file(tmp_path)
     host, backend = job_of(config, "cpu"), choose("gpu", DeviceOptions(fallback="allow"))
     backend.open_stage()
     device = read_table(config_for(config, "gpu"), backend).table
-    assert any("jsonl files are not supported" in text for text in backend.close_stage().fallbacks)
+    assert any("arrow files are not supported" in text for text in backend.close_stage().fallbacks)
     assert isinstance(host.table, Table) and isinstance(device, Table)
     assert table_difference(host.table, device, backend) == ""

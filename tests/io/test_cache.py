@@ -12,8 +12,7 @@ import pyarrow as pa
 import pytest
 
 from gpupipe.errors import ConfigError
-from gpupipe.io.cache import TableCache, cache_key
-from gpupipe.io.cache_folder import MARKER, TAG, make_draft
+from gpupipe.io.cache import MARKER, TAG, TableCache, cache_key, make_draft
 from gpupipe.io.files import SourceFile
 from gpupipe.io.settings import JoinedTable, Source
 from gpupipe.table.blocks import Table, layout

@@ -11,7 +11,7 @@ import pytest
 
 from gpupipe.errors import DataError, SchemaError
 from gpupipe.io.csv_settings import CsvSettings
-from gpupipe.io.formats.registry import GENERATORS, format_of, load_generator
+from gpupipe.io.file_formats import GENERATORS, format_of, load_generator
 from gpupipe.io.input_files import input_files
 from gpupipe.io.settings import Source
 from gpupipe.io.source_reader import plain_arrow, read_arrow

@@ -15,14 +15,7 @@ import pytest
 from gpupipe.backends.probe import probe_gpu
 from gpupipe_kernels.interpreters.cuda.opcodes import DeviceOpcode, device_op
 from gpupipe_kernels.program.opcodes import Opcode
-from gpupipe_kernels.program.program import (
-    CODE_BLOCKS,
-    NUMBER_BLOCKS,
-    READS_CODES,
-    READS_NUMBERS,
-    READS_TIMES,
-    TIME_BLOCK,
-)
+from gpupipe_kernels.program.program import BLOCKS_READ
 
 CHECKS = Path(__file__).with_name("device_checks.py")
 
@@ -36,9 +29,7 @@ def run_checks(simulated: bool) -> None:
 
 
 def test_every_instruction_has_an_opcode() -> None:
-    reads = dict.fromkeys(READS_CODES, CODE_BLOCKS) | dict.fromkeys(READS_NUMBERS, NUMBER_BLOCKS)
-    reads |= {op: frozenset({TIME_BLOCK}) for op in READS_TIMES} | {Opcode.IS_NULL: NUMBER_BLOCKS | {TIME_BLOCK}}
-    assert {device_op(op, block) for op in Opcode for block in reads.get(op, {-1})} == set(DeviceOpcode)
+    assert {device_op(op, block) for op in Opcode for block in BLOCKS_READ.get(op, {-1})} == set(DeviceOpcode)
 
 
 def test_it_is_right_in_the_simulator() -> None:

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from numpy.lib.stride_tricks import as_strided
 
-from gpupipe_kernels.interpreters.lines import block_line, blocks_read, matrix_line
+from gpupipe_kernels.interpreters.cuda.lines import block_line, blocks_read, matrix_line
 from gpupipe_kernels.program.opcodes import Opcode
 from tests.kernels.programs import I8, I64, Writer
 

@@ -1,4 +1,4 @@
-"""Single instructions against float64 NumPy; blocks, threads and rejected arguments."""
+"""Programs against a row-by-row interpreter, instructions against float64 NumPy; blocks, threads, invalid arguments."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from gpupipe_kernels.interpreters.numpy.interpreter import BLOCK_ROWS, PART_ROWS
 from gpupipe_kernels.program.opcodes import BLOCKS, NAT, CalendarPart, Opcode
 from gpupipe_kernels.program.program import Program
 from tests.examples import examples
+from tests.kernels.programs import Writer, assert_same, naive, random_program, random_table
 
 F64 = BLOCKS.index("float64")
 I8 = BLOCKS.index("int8")
@@ -30,6 +31,36 @@ def compute(made: Program, blocks: dict[str, np.ndarray], n: int, fold=None, n_t
     out = np.full((n, made.n_columns), 99, np.float32, order="F")
     run(made, blocks, out, fold, n_threads)
     return out
+
+
+@examples(60)
+@given(
+    seed=st.integers(0, 2**32 - 1),
+    n=st.integers(0, 60),
+    n_columns=st.integers(1, 20),
+    folds=st.booleans(),
+    is_strided=st.booleans(),
+)
+def test_random_programs_give_the_same_row_by_row(
+    seed: int, n: int, n_columns: int, folds: bool, is_strided: bool
+) -> None:
+    rng = np.random.default_rng(seed)
+    (blocks, fold_of), (made, exact) = random_table(rng, n), random_program(rng, n_columns)
+    expected = naive(made, blocks, n, fold_of if folds else None)
+    if is_strided:
+        blocks = {name: np.repeat(block, 3, axis=1)[:, ::3] for name, block in blocks.items()}
+    for block in blocks.values():
+        block.flags.writeable = False
+    assert_same(compute(made, blocks, n, fold_of if folds else None), expected, exact)
+
+
+def test_an_index_outside_of_its_table_stays_inside() -> None:
+    writer = Writer()
+    writer.put(Opcode.INDEX, -1, (I8, 0))
+    writer.put(Opcode.TAKE, 0, table=[10.0, 11.0, 12.0])
+    codes = np.array([[-128, -1, 0, 2, 3, 127]], np.int8)
+    got = compute(writer.program(), {"int8": codes}, 6)[:, 0]
+    np.testing.assert_array_equal(got, [10, 10, 10, 12, 12, 12])
 
 
 @given(x=VALUES)

@@ -1,11 +1,11 @@
-"""Schedules of programs for the compiled interpreters."""
+"""Schedules of programs for the device interpreter."""
 
 from __future__ import annotations
 
 import numpy as np
 import pytest
 
-from gpupipe_kernels.interpreters.schedule import (
+from gpupipe_kernels.interpreters.cuda.schedule import (
     ARG,
     DST,
     LAST,

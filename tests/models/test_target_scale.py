@@ -12,8 +12,8 @@ import pytest
 from gpupipe.backends.float32_loss import NumberUnit, count_distinct
 from gpupipe.errors import ArtifactError
 from gpupipe.models import MODELS, fit
+from gpupipe.models.composites.scaled_target import FittedScaledTarget
 from gpupipe.models.context import ValidationRows
-from gpupipe.models.fitted.scaled_target import FittedScaledTarget
 from gpupipe.models.target_scale import TargetScale
 from gpupipe.tasks import TargetSpec
 from tests.models.conftest import Data

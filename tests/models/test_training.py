@@ -15,7 +15,7 @@ from sklearn.metrics import adjusted_rand_score, log_loss, r2_score
 
 from gpupipe.errors import ConfigError, DataError
 from gpupipe.models import MODELS, FittedModel, Prediction, fit
-from gpupipe.models.fitted.scikit_learn import FittedSklearn
+from gpupipe.models.scikit_learn.fitted import FittedSklearn
 from tests.models.folder_files import load_fitted
 
 ALONE = ("best", "estimator")  # an ensemble is trained by a run, an estimator is given by a file

@@ -11,7 +11,7 @@ from gpupipe.config import Config, json_schema, load_config, parse_config, resol
 from gpupipe.errors import ConfigError
 from gpupipe.model_parts.goal import Goal
 from gpupipe.models import MODELS
-from gpupipe.models.boosting import HistGradientBoosting
+from gpupipe.models.scikit_learn.settings.hist_boosting import HistGradientBoosting
 from gpupipe.tasks import Task
 from gpupipe.training.preparation.preparation import choose_entries
 

@@ -13,7 +13,7 @@ from sklearn.linear_model import Ridge as SklearnRidge
 from gpupipe.backends import Backend
 from gpupipe.errors import ConfigError
 from gpupipe.models import FitContext, ModelSettings
-from gpupipe.models.linear import Lasso, LogisticRegression, Ridge
+from gpupipe.models.linear.settings import Lasso, LogisticRegression, Ridge
 from gpupipe.partitions.linear import can_fit_in_passes, fit_in_passes
 from gpupipe.partitions.matrix import PartitionedMatrix
 from gpupipe.partitions.workers import Workers

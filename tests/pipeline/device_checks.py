@@ -24,7 +24,8 @@ from gpupipe.errors import DeviceError
 from gpupipe.inference.drift.cell_counter import CellCounter
 from gpupipe.inference.drift.detection import input_columns, load_reference
 from gpupipe.inference.model import load_model
-from gpupipe.io.formats.registry import load_generator
+from gpupipe.io.device.obstacles import READ_ON_HOST
+from gpupipe.io.file_formats import load_generator
 from gpupipe.pipeline import run as module
 from gpupipe.pipeline.result import Run
 from gpupipe.pipeline.run import run_pipeline
@@ -292,9 +293,13 @@ def test_predictions_that_were_kept_join_those_of_the_device(tmp_path: Path) -> 
     assert run.metrics == whole.metrics
 
 
-def test_a_frame_in_memory_is_moved_to_the_device_under_a_forbidden_fallback(tmp_path: Path) -> None:
+@pytest.mark.parametrize("is_file", [False, True])
+def test_a_frame_or_csv_is_encoded_on_the_host_under_a_forbidden_fallback(tmp_path: Path, is_file: bool) -> None:
     frame = load_generator("churn")(ROWS, 7, list(KEPT)).to_pandas()
     source = {"frame": frame, "target": "Churn", "positive": "Yes"}
+    if is_file:
+        frame.to_csv(tmp_path / "churn.csv", index=False)
+        source = source | {"frame": None, "path": str(tmp_path / "churn.csv")}
     backend = WithEstimators(DeviceOptions(fallback="forbid"))
     config = configured("gpu", ["logistic_regression"], **SMALL | {"source": source})
     run = run_on(backend, config, tmp_path / "run")
@@ -302,8 +307,8 @@ def test_a_frame_in_memory_is_moved_to_the_device_under_a_forbidden_fallback(tmp
     expected = run_on(WithEstimators(), generated, tmp_path / "expected")
     assert run.metrics == pytest.approx(expected.metrics, abs=1e-6)
     read = run.plan()[0]
-    assert (read["name"], read["device"], read["bytes_to_device"] > 0) == ("read", "gpu", True)
-    assert "tables in memory are encoded on the host, then moved to the device" in read["notes"]
+    assert (read["name"], read["device"], read["reason"]) == ("read", "cpu", READ_ON_HOST)
+    assert read["bytes_to_device"] > 0
 
 
 class WithoutLog:

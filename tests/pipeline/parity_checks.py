@@ -16,7 +16,7 @@ from gpupipe.config import load_config
 from gpupipe.datasets.churn import customers
 from gpupipe.inference.model import load_model
 from gpupipe.model_parts.decision import Decision
-from gpupipe.models.fitted.device import DeviceNeighbors, HostModel
+from gpupipe.models.device.fitted import DeviceNeighbors, HostModel
 from gpupipe.pipeline.records import trial_rows as parity_rows
 from gpupipe.pipeline.records.export import export_model
 from gpupipe.pipeline.records.trial_rows import make_trial_rows

@@ -13,10 +13,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-import gpupipe
 from gpupipe.backends import choose
 from gpupipe.config import parse_config
-from gpupipe.errors import ConfigError
 from gpupipe.io.input_files import InputFiles
 from gpupipe.pipeline.result import Run
 from gpupipe.pipeline.run import run_pipeline
@@ -39,9 +37,8 @@ document, folder, steps = json.loads(sys.argv[1]), Path(sys.argv[2]), sys.argv[3
 made = []
 for i, step in enumerate(steps):
     if step == "warm":  # as `gpupipe kernels warm` does for these features
-        from gpupipe_kernels.interpreters.numba import interpreter
         from gpupipe_kernels.reduce.numba import engine
-        interpreter.warm(), engine.warm()
+        engine.warm()
         continue
     run = run_pipeline(parse_config(document | json.loads(step)), folder / str(i))
     made.append(hashlib.sha256((run.path / "predictions.parquet").read_bytes()).hexdigest())
@@ -118,20 +115,3 @@ def test_the_engine_is_part_of_a_checkpoint_key(table: Path) -> None:
     settings = [parse_config(document(table, engine=engine)) for engine in ("auto", "numba")]
     keys = [inputs_key(each, choose("cpu"), InputFiles.find(each.source)) for each in settings]
     assert keys[1].changed(keys[0].parts) == ["the settings"]
-
-
-def test_a_loaded_model_predicts_with_the_requested_engine(table: Path, run: Run) -> None:
-    rows = pd.read_parquet(table).drop(columns="y")
-    found = {}
-    for engine in (None, "numpy", "numba"):
-        model = gpupipe.load_model(run.path, "cpu", engine=engine)
-        found[engine] = model.predict_proba(rows)
-        np.testing.assert_array_equal(model.predict_proba(rows[:1]), found[engine][:1])
-    np.testing.assert_array_equal(found[None], found["numpy"])
-    np.testing.assert_allclose(found["numba"], found["numpy"], rtol=1e-5)
-    assert (found["numba"] != found["numpy"]).any()
-
-
-def test_an_unknown_engine_is_an_error(run: Run) -> None:
-    with pytest.raises(ConfigError, match="engine"):
-        gpupipe.load_model(run.path, "cpu", engine="cuda")  # type: ignore[call-overload]

@@ -24,7 +24,7 @@ from gpupipe.datasets.churn import customers
 from gpupipe.features.program.fitted import FittedFeatures
 from gpupipe.model_parts.decision import Decision
 from gpupipe.models import FitContext
-from gpupipe.models.fitted.ensemble import FittedEnsemble
+from gpupipe.models.composites.ensemble import FittedEnsemble
 from gpupipe.pipeline.records.export import export_model
 from gpupipe.pipeline.records.trial_rows import make_trial_rows
 from gpupipe.report.search_record import SearchRecord, TriedModel
@@ -39,7 +39,7 @@ from gpupipe.training.checkpoints.keys import CheckpointKey
 from gpupipe.training.fit import TrainedModel, fit_view
 from gpupipe.training.job import Job
 from gpupipe.training.preparation.preparation import open_job
-from tests.models.fitted.ensembles import ensemble_of, fit_member
+from tests.models.composites.ensembles import ensemble_of, fit_member
 
 CONFIG: dict[str, Any] = {
     "name": "ensemble",

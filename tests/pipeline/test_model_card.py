@@ -256,7 +256,7 @@ def test_secrets_are_hidden(
 def test_any_name_in_a_table_and_any_message_in_a_list_is_text(name: str) -> None:
     shown = printable(name)
     shown = shown if len(shown) <= MOST_CHARACTERS else f"{shown[: MOST_CHARACTERS - 1]}…"
-    cells = tables_of("\n".join(table(["one", "two"], [[code(name), code(name)]])))
+    cells = tables_of(table(["one", "two"], [[code(name), code(name)]]))
     assert cells == [[["one", "two"], [shown or "(empty)"] * 2]]
     tokens = parse(f"- x\n- {prose(name)}\n- z")
     assert [token.type for token in tokens].count("list_item_open") == 3

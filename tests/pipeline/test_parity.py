@@ -29,7 +29,7 @@ from gpupipe.inference.parity.check import TOLERANCE, compare_columns, compare_p
 from gpupipe.inference.parity.files import read_record
 from gpupipe.inference.parity.record import ParityRecord
 from gpupipe.models import Prediction
-from gpupipe.models.fitted.linear import FittedLinear
+from gpupipe.models.linear.fitted import FittedLinear
 from gpupipe.pipeline.records.export import export_model
 from gpupipe.pipeline.records.trial_rows import make_trial_rows
 from gpupipe.pipeline.result import Run
@@ -291,8 +291,8 @@ class Leaning(FittedLinear):
 class Shifted(FittedFeatures):
     """Features whose third column differs from that of the saved program."""
 
-    def transform(self, table: Table, backend: Backend, engine: str | None = None) -> Array:
-        X = super().transform(table, backend, engine)
+    def transform(self, table: Table, backend: Backend) -> Array:
+        X = super().transform(table, backend)
         X[:, 2] += 0.01
         return X
 

@@ -12,7 +12,7 @@ import pandas as pd
 import pytest
 
 from gpupipe.config import parse_config
-from gpupipe.models.fitted.xgboost import FittedXGBoost
+from gpupipe.models.xgboost.fitted import FittedXGBoost
 from gpupipe.pipeline import run as run_module
 from gpupipe.pipeline.records.champion_explanation import explain_champion
 from gpupipe.pipeline.records.importances_and_plots import ExplainedRows

@@ -1,6 +1,6 @@
 """Secret variables: their values appear in no output of a command, wherever a configuration uses them.
 
-The same applies to any six consecutive characters of a value, however they are escaped; of a value of digits, to 18.
+A value is hidden as a whole, however it is escaped.
 """
 
 from __future__ import annotations
@@ -44,7 +44,6 @@ VALUES = {
     "hostile": "gK7'v\"Q2x\\W9r\nT4m/Z8p%L3y B6n+C1j]: {F5h#",
     "digits": "4815162342108947311656208391540276130958",
 }
-LEAST_DIGITS = 18  # figures of a file have at most 17, so no figure can be a piece of the digits by chance
 TABLE, MODEL = "source: {path: T.csv, target: y}\n", "models: [logistic_regression]\n"
 # Positions of a secret in valid and invalid settings; ${D} is its value as the name of a folder.
 PLACES = {
@@ -110,10 +109,8 @@ def escaped(value: str) -> set[str]:
 
 
 def leaked(value: str, text: str) -> list[str]:
-    """Return the pieces of a value that are in a text."""
-    lower, n = text.lower(), LEAST_DIGITS if value.isdecimal() else 6
-    pieces = {form.lower()[i : i + n] for form in escaped(value) for i in range(len(form) - n + 1)}
-    return sorted(piece for piece in pieces if piece in lower)
+    """Return the forms of a value that are in a text."""
+    return sorted(form for form in escaped(value) if form.lower() in text.lower())
 
 
 def shown_below(folder: Path) -> Iterator[str]:

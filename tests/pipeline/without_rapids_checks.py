@@ -92,7 +92,7 @@ def test_the_peak_of_each_stage_comes_from_the_pool(run: dict[str, dict[str, Any
 
 
 def test_a_file_is_read_on_the_host_with_the_reason(tmp_path: Path) -> None:
-    config = of_file(tmp_path / "churn.csv", [BOOSTING, LINEAR], fallback="allow")
+    config = of_file(tmp_path / "churn.parquet", [BOOSTING, LINEAR], fallback="allow")
     run_pipeline(config, tmp_path / "run")
     found = stages(tmp_path / "run")
     reasons = {name: stage["reason"] for name, stage in found.items() if stage["device"] == "cpu"}
@@ -110,7 +110,11 @@ def test_a_file_is_read_on_the_host_with_the_reason(tmp_path: Path) -> None:
 @pytest.mark.parametrize("models", [[BOOSTING], [LINEAR]], ids=["file", "cuML"])
 def test_what_needs_rapids_is_refused_if_fallback_is_forbidden(tmp_path: Path, models: list[Any]) -> None:
     if models == [BOOSTING]:
-        config, what, where = of_file(tmp_path / "churn.csv", models), "cudf, which reads files on the GPU", "read: "
+        config, what, where = (
+            of_file(tmp_path / "churn.parquet", models),
+            "cudf, which reads files on the GPU",
+            "read: ",
+        )
     else:
         config, what, where = configured(models), f"LogisticRegression {NEEDS_CUML}", "models: logistic_regression"
     with pytest.raises(DeviceError, match=what) as caught:

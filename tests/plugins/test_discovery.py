@@ -16,7 +16,7 @@ from gpupipe.config.schema import json_schema
 from gpupipe.doctor.plugins import plugin_findings
 from gpupipe.entry_points import installed_plugins
 from gpupipe.features import OPS
-from gpupipe.io.formats.registry import READERS
+from gpupipe.io.file_formats import READERS
 from gpupipe.metrics import METRICS
 from gpupipe.models import MODELS
 from gpupipe.plugins.states import plugin_states

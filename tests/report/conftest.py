@@ -12,19 +12,16 @@ from sklearn.calibration import calibration_curve
 from sklearn.metrics import confusion_matrix, precision_recall_curve, roc_auc_score, roc_curve
 
 from gpupipe.backends.cpu.backend import CpuBackend
-from gpupipe.metrics import curves
+from gpupipe.metrics import ColumnImportance, Residuals, curves
 from gpupipe.report.contributions import ExplainedColumn, TargetContributions
 from gpupipe.report.data import (
     Classification,
     ColumnQuality,
     Confusion,
     Curve,
-    ImportanceRow,
     LeaderboardRow,
     Lineage,
-    Regression,
     ReportData,
-    TopGroup,
 )
 from gpupipe.report.example_rows import ExampleRow
 from gpupipe.report.generated_features import GeneratedFeature, GeneratedFeatures
@@ -128,8 +125,8 @@ def churn_run() -> ReportData:
             precision_recall=[Curve(x=recall, y=precision)],
             calibration=[Curve(x=predicted, y=observed)],
             gains=[Curve(x=lines.gains[0].x, y=lines.gains[0].y)],
-            headline=TopGroup(n_rows=lines.top[0].n_rows, hits=lines.top[0].hits),
-            top=[TopGroup(n_rows=top.n_rows, hits=top.hits) for top in lines.top[1:]],
+            headline=lines.top[0],
+            top=lines.top[1:],
             prevalence=float(y.mean()),
             positive="Yes",
             threshold=0.3127,
@@ -137,7 +134,7 @@ def churn_run() -> ReportData:
             confusion=Confusion(labels=["No", "Yes"], counts=confusion_matrix(y, score > 0.3127)),
         ),
         importances=[
-            ImportanceRow(name=name, mean=mean, std=abs(mean) / 9)
+            ColumnImportance(name=name, mean=mean, std=abs(mean) / 9)
             for name, mean in [
                 ("Contract", 0.0923), ("tenure", 0.0711), ("InternetService", 0.0384), ("MonthlyCharges", 0.0251),
                 ("TotalCharges", 0.0199), ("OnlineSecurity", 0.0121), ("PaymentMethod", 0.0097),
@@ -211,14 +208,16 @@ def price_run() -> ReportData:
         rows_train=53940,
         rows_test=0,
         n_features=9,
-        regression=Regression(
+        regression=Residuals(
             y_true=actual.tolist(),
             y_pred=predicted.tolist(),
-            residual_edges=edges.tolist(),
-            residual_counts=counts.tolist(),
-            half_within=float(np.median(np.abs(actual - predicted))),
-            most_within=float(np.quantile(np.abs(actual - predicted), 0.9)),
-            constant_half_within=float(np.median(np.abs(actual - np.median(actual)))),
+            edges=edges.tolist(),
+            counts=counts.tolist(),
+            mean=float(np.mean(actual - predicted)),
+            std=float(np.std(actual - predicted)),
+            quantiles={},
+            errors={str(q): float(np.quantile(np.abs(actual - predicted), q)) for q in (0.5, 0.9)},
+            constant_error=float(np.median(np.abs(actual - np.median(actual)))),
         ),
         stages=[
             stage("read", 0.0, 4.0, 53940),
@@ -289,3 +288,8 @@ def prices() -> ReportData:
 @pytest.fixture(scope="session")
 def searched() -> ReportData:
     return searched_run()
+
+
+@pytest.fixture(scope="module", autouse=True)
+def every_figure(real_drawings: None) -> None:
+    """Draw every figure: these tests are about them."""

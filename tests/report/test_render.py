@@ -14,14 +14,13 @@ import pandas as pd
 import pytest
 from sklearn.metrics import accuracy_score, confusion_matrix, median_absolute_error, precision_score, recall_score
 
-from gpupipe.metrics import METRICS
+from gpupipe.metrics import METRICS, ColumnImportance
 from gpupipe.metrics.settings import ThresholdRule
 from gpupipe.report.data import (
     Classification,
     ColumnQuality,
     Confusion,
     Curve,
-    ImportanceRow,
     LeaderboardRow,
     Lineage,
     ReportData,
@@ -45,7 +44,7 @@ def hostile_run(churn: ReportData) -> ReportData:
             roc=curves, precision_recall=curves, calibration=curves, gains=curves, positive=HOSTILE, threshold=0.5,
             threshold_rule=HOSTILE, confusion=Confusion(labels=[HOSTILE, "b"], counts=[[1, 2], [3, 4]]),
         ),
-        importances=[ImportanceRow(name=HOSTILE, mean=1.0)],
+        importances=[ColumnImportance(name=HOSTILE, mean=1.0, std=0.0)],
         contributions=[contributions([HOSTILE, f"{HOSTILE}2"], label=HOSTILE, level=HOSTILE)],
         columns=[ColumnQuality(name=HOSTILE, kind=HOSTILE, dtype=HOSTILE, null_fraction=0.5, minimum=HOSTILE,
                                mean=HOSTILE, maximum=HOSTILE, top=HOSTILE, notes=[HOSTILE])],
@@ -279,7 +278,7 @@ def test_empty_and_unknown_figures_are_shown_as_dashes(churn: ReportData, tmp_pa
         "leaderboard": [LeaderboardRow(model="m", metrics={"roc_auc": float("nan"), "f1": None})],
         "columns": [ColumnQuality(name="all_null", kind="numeric", dtype="null", null_fraction=1.0, mean=float("nan"))],
         "classification": Classification(confusion=Confusion(labels=["a", "b"], counts=[[0, 0], [0, 0]])),
-        "importances": [ImportanceRow(name="flat", mean=0.0, std=0.0)],
+        "importances": [ColumnImportance(name="flat", mean=0.0, std=0.0)],
         "stages": [],
     }
     text = Page(render(replace(churn, **nothing), tmp_path)).text

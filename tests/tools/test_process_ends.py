@@ -24,6 +24,7 @@ from tools.process_ends import EndCounts, command_of, problem_of
         (130, None, "interrupted", "exit code 130"),
         (143, signal.SIGINT, "", "exit code 143"),
         (1, None, "Internal error", "exit code 1"),
+        (1, signal.SIGINT, "Fatal Python error: init_import_site: Failed to import the site module", ""),
         (0, None, "Fatal Python error: Aborted", "'Fatal Python error' in the output"),
     ],
 )

@@ -1,11 +1,5 @@
 """Parsers and checks for untrusted files, applied before libraries that trust what a file declares.
 
-``json_documents``  JSON
-``archives``        zip and npz
-``ubjson``          XGBoost's binary JSON
-``protobuf``        the fields of an ONNX file
-``failures``        conversion of any library exception to an error of gpupipe
-
 Parsers take bytes and raise ValueError; callers add the path.
 """
 

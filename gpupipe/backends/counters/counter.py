@@ -13,44 +13,23 @@ class CounterUnavailable(Exception):
 
 @dataclass(frozen=True)
 class HardwareCounter:
-    """Quantity that is sampled over a run.
+    """Quantity that is sampled over a run."""
 
-    Attributes
-    ----------
-    name : str
-        With the unit as its suffix: ``"gpu0_power_watts"``.
-    unit : str
-        For display: ``"W"``.
-    limit : float, optional
-        The largest possible value, such as the memory of the GPU.
-    is_peak : bool
-        Whether two values are combined to the larger one instead of the mean.
-    """
-
-    name: str
-    unit: str
-    limit: float | None = None
-    is_peak: bool = False
+    name: str  # with the unit as its suffix: ``"gpu0_power_watts"``
+    unit: str  # for display: ``"W"``
+    limit: float | None = None  # the largest possible value, such as the memory of the GPU
+    is_peak: bool = False  # whether two values are combined to the larger one instead of the mean
 
 
 @dataclass(frozen=True)
 class CounterReader:
-    """Call that reads counters together.
+    """Call that reads counters together."""
 
-    Attributes
-    ----------
-    counters : tuple of HardwareCounter
-        May be empty, for a call that other readers depend on.
-    read : callable
-        Returns the value of each counter; None for a value that is not known yet. Raises `CounterUnavailable` if the
-        counters cannot be read on this machine, and any other exception if this one reading failed.
-    name : str
-        Name of a reader without counters, for the record of what is unavailable.
-    """
-
-    counters: tuple[HardwareCounter, ...]
+    counters: tuple[HardwareCounter, ...]  # may be empty, for a call that other readers depend on
+    # Returns the value of each counter; None for a value that is not known yet. Raises `CounterUnavailable` if the
+    # counters cannot be read on this machine, and any other exception if this one reading failed.
     read: Callable[[], Sequence[float | None]]
-    name: str = ""
+    name: str = ""  # name of a reader without counters, for the record of what is unavailable
 
     @property
     def names(self) -> list[str]:
@@ -60,20 +39,12 @@ class CounterReader:
 
 @dataclass(frozen=True)
 class HardwareSample:
-    """Values of all hardware counters at one moment.
+    """Values of all hardware counters at one moment."""
 
-    Attributes
-    ----------
-    seconds : float
-        Seconds since the start of the run's timeline.
-    values : mapping of str to float
-        Counter name to value. A counter that could not be read is missing.
-    counters : mapping of str to HardwareCounter
-        Every counter of the run by name, with its unit and limit.
-    """
-
-    seconds: float
+    seconds: float  # seconds since the start of the run's timeline
+    # Counter name to value. A counter that could not be read is missing.
     values: Mapping[str, float]
+    # Every counter of the run by name, with its unit and limit
     counters: Mapping[str, HardwareCounter] = field(default_factory=dict)
 
 

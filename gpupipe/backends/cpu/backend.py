@@ -23,11 +23,6 @@ if TYPE_CHECKING:
     from gpupipe_kernels.engines import HostEngine, KernelFamily
     from gpupipe_kernels.program.program import Program
 
-# interpreter → the module with its `run`; that of "numba" loads a compiler
-INTERPRETERS = {
-    "numpy": "gpupipe_kernels.interpreters.numpy.interpreter",
-    "numba": "gpupipe_kernels.interpreters.numba.interpreter",
-}
 # engine → the module of its reductions
 REDUCTIONS = {"numpy": "gpupipe_kernels.reduce.numpy.engine", "numba": "gpupipe_kernels.reduce.numba.engine"}
 TASKS_PER_THREAD = 32  # of one `map`: enough to balance the threads; each takes about 50 us
@@ -95,22 +90,11 @@ class CpuBackend(Backend):
             engines[family] = chosen
         return chosen
 
-    def interpreter(self, program: Program) -> str:
-        """Return ``"numpy"``: see `gpupipe_kernels.engines`."""
-        return "numpy"
+    def run_program(self, program: Program, blocks: Mapping[str, Array], out: Array, fold: Array | None = None) -> None:
+        from gpupipe_kernels.interpreters.numpy import interpreter
 
-    def run_program(
-        self,
-        program: Program,
-        blocks: Mapping[str, Array],
-        out: Array,
-        fold: Array | None = None,
-        engine: str | None = None,
-    ) -> None:
-        chosen = self.interpreter(program) if engine is None or program.calls else engine
-        module = import_module(INTERPRETERS[chosen])
-        module.run(program, blocks, out, fold, 1 if self._thread.is_worker else self.n_threads)
-        self.last_interpreter = chosen
+        interpreter.run(program, blocks, out, fold, 1 if self._thread.is_worker else self.n_threads)
+        self.last_interpreter = "numpy"
 
     def reductions(self, n_values: int, engine: str | None = None) -> Any:
         return import_module(REDUCTIONS[engine or self.choose_engine("reductions", n_values)])

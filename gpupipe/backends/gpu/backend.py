@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cached_property
-from io import BytesIO
 from typing import TYPE_CHECKING, Any, Literal
 
 from gpupipe.backends import machine
@@ -94,17 +93,7 @@ class GpuBackend(DeviceBackend):
     def choose_engine(self, family: KernelFamily, size: int) -> HostEngine:
         return self.host.choose_engine(family, size)
 
-    def interpreter(self, program: Program) -> str:
-        return "cuda"
-
-    def run_program(
-        self,
-        program: Program,
-        blocks: Mapping[str, Array],
-        out: Array,
-        fold: Array | None = None,
-        engine: str | None = None,
-    ) -> None:
+    def run_program(self, program: Program, blocks: Mapping[str, Array], out: Array, fold: Array | None = None) -> None:
         from gpupipe.backends.gpu.device_code import require_call_compiler
         from gpupipe_kernels.interpreters.cuda import interpreter as cuda_interpreter
 
@@ -113,7 +102,7 @@ class GpuBackend(DeviceBackend):
         there = ready.n_bytes
         on_device: Any = (blocks, out, fold)  # DeviceArrays
         cuda_interpreter.run(ready, *on_device)
-        self.last_interpreter = self.interpreter(program)
+        self.last_interpreter = "cuda"
         self._meter.add(to_device=ready.n_bytes - there)
 
     def reductions(self, n_values: int, engine: str | None = None) -> Any:
@@ -150,16 +139,6 @@ class GpuBackend(DeviceBackend):
             list(paths), columns=list(columns), row_groups=chosen, use_pandas_metadata=False,
             dataset_kwargs={"partitioning": None},
         )[list(columns)]  # fmt: skip
-
-    def read_texts(
-        self, content: BytesIO, names: Sequence[str], columns: Sequence[str], delimiter: str, quote: str | None
-    ) -> Any:
-        self._meter.add(to_device=content.getbuffer().nbytes)
-        return self.frame.read_csv(
-            content, delimiter=delimiter, header=None, names=list(names), usecols=list(columns),
-            dtype=dict.fromkeys(columns, "str"), keep_default_na=False, na_filter=False, quotechar=quote or '"',
-            quoting=0 if quote else 3, compression=None,
-        )  # fmt: skip
 
     def values(self, series: Any, dtype: str) -> Array:
         values: Array = series.astype(dtype).to_cupy()

@@ -16,36 +16,16 @@ class EstimatorRefusal(NamedTuple):
 
 @dataclass(frozen=True)
 class ParameterRule:
-    """The rule that translates one parameter.
+    """The rule that translates one parameter."""
 
-    Attributes
-    ----------
-    name : str
-        The parameter of the device's estimator; "" if there is none and the parameter is dropped.
-    values : tuple of pairs
-        Value and its translation; other values are passed unchanged.
-    allowed : tuple, optional
-        The values that the device supports; None: all.
-    refused_types : tuple of types
-        Values of exactly these types are unsupported.
-    scale : float
-        The factor of a number.
-    why : str
-        The reason that the parameter is dropped or other values are refused.
-    nearest : str
-        The nearest supported value, in the syntax of the configuration; "": remove the parameter.
-    note : str
-        A line of the run's report if the parameter is given and not None.
-    """
-
-    name: str = ""
-    values: tuple[tuple[Any, Any], ...] = ()
-    allowed: tuple[Any, ...] | None = None
-    refused_types: tuple[type, ...] = ()
-    scale: float = 1.0
-    why: str = ""
-    nearest: str = ""
-    note: str = ""
+    name: str = ""  # the parameter of the device's estimator; "" if there is none and the parameter is dropped
+    values: tuple[tuple[Any, Any], ...] = ()  # value and its translation; other values are passed unchanged
+    allowed: tuple[Any, ...] | None = None  # the values that the device supports; None: all
+    refused_types: tuple[type, ...] = ()  # values of exactly these types are unsupported
+    scale: float = 1.0  # the factor of a number
+    why: str = ""  # the reason that the parameter is dropped or other values are refused
+    nearest: str = ""  # the nearest supported value, in the syntax of the configuration; "": remove the parameter
+    note: str = ""  # a line of the run's report if the parameter is given and not None
 
     def accepts(self, value: Any) -> bool:
         """Return whether the device supports `value`."""
@@ -62,38 +42,20 @@ class ParameterRule:
 
 @dataclass(frozen=True)
 class GpuEstimator:
-    """The device estimator that replaces one of scikit-learn or XGBoost.
+    """The device estimator that replaces one of scikit-learn or XGBoost."""
 
-    Attributes
-    ----------
-    path : str
-        ``"module:class"``.
-    params : mapping of str to ParameterRule
-        By scikit-learn's parameter name.
-    fixed : mapping of str to value
-        Parameters that are always passed.
-    dtype : {"float32", "float64"}
-        The dtype of the matrix in training. float64: a copy, for the same reason as on the host.
-    by_blocks : bool
-        Whether the estimator casts rows to `dtype` itself, block by block, so that the matrix is not copied.
-    float64_solvers : tuple of str
-        Values of ``solver`` for which the host, and therefore the device, computes in float64.
-    takes_missing : bool
-        Whether NaN is allowed in training and prediction.
-    notes : tuple of str
-        Differences from the results of the host, for the report.
-    needs : str
-        The library that it computes with, if it is not that of `path`; for `gpupipe.backends.base.Backend.lacks`.
-    """
-
-    path: str
-    params: Mapping[str, ParameterRule]
-    fixed: Mapping[str, Any] = field(default_factory=dict)
+    path: str  # ``"module:class"``
+    params: Mapping[str, ParameterRule]  # by scikit-learn's parameter name
+    fixed: Mapping[str, Any] = field(default_factory=dict)  # parameters that are always passed
+    # {"float32", "float64"}: the dtype of the matrix in training. float64: a copy, for the same reason as on the host
     dtype: str = "float32"
+    # Whether the estimator casts rows to `dtype` itself, block by block, so that the matrix is not copied
     by_blocks: bool = False
+    # Values of ``solver`` for which the host, and therefore the device, computes in float64
     float64_solvers: tuple[str, ...] = ()
-    takes_missing: bool = False
-    notes: tuple[str, ...] = ()
+    takes_missing: bool = False  # whether NaN is allowed in training and prediction
+    notes: tuple[str, ...] = ()  # differences from the results of the host, for the report
+    # The library that it computes with, if it is not that of `path`; for `gpupipe.backends.base.Backend.lacks`
     needs: str = ""
 
     @property

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
 from gpupipe.datasets.churn.customers import DICTIONARY, SNAPSHOT, CustomerBlock
-from gpupipe.datasets.churn.population import Population, generator
+from gpupipe.datasets.churn.population import Codes, Floats, Ints, generator
 from gpupipe.units import DAY_SECONDS
 
 BLOCK_ROWS = 16_384
@@ -26,19 +25,16 @@ SCHEMA = pa.schema(
     ]
 )
 
-Floats = npt.NDArray[np.float64]
-Ints = npt.NDArray[np.int64]
-
 
 class EventBlock(CustomerBlock):
-    """`BLOCK_ROWS` customers on the host, whose events are drawn together from NumPy's distributions.
+    """`BLOCK_ROWS` customers, whose events are drawn together from NumPy's distributions.
 
     `index` is the number of the block; its first row is ``index * BLOCK_ROWS``.
     """
 
-    def __init__(self, population: Population, seed: int, index: int) -> None:
-        super().__init__(population, seed, index * BLOCK_ROWS, BLOCK_ROWS)
-        self.seed, self.index = seed, index
+    def __init__(self, seed: int, index: int) -> None:
+        super().__init__(seed, index * BLOCK_ROWS, BLOCK_ROWS)
+        self.index = index
 
     def rng(self, stream: str) -> np.random.Generator:
         """Return a generator for one stream of this block, independent of earlier draws."""
@@ -53,7 +49,7 @@ def _counts(block: EventBlock, days: Floats) -> Ints:
     return block.rng("event count").poisson(rate * days / WINDOW_DAYS)
 
 
-def _types(block: EventBlock, customer: Ints) -> npt.NDArray[np.int32]:
+def _types(block: EventBlock, customer: Ints) -> Codes:
     """Return the type of each event; frequent support callers have more support events, churners more complaints."""
     support = np.minimum(0.03 * block.support_calls, 0.3)[customer]
     complaint = np.where(block.churned == 1, 0.02, 0.002)[customer]
@@ -63,7 +59,7 @@ def _types(block: EventBlock, customer: Ints) -> npt.NDArray[np.int32]:
     return np.where(u < support, _SUPPORT, np.where(u > 1.0 - complaint, _COMPLAINT, other)).astype(np.int32)
 
 
-def _amounts(block: EventBlock, customer: Ints, types: npt.NDArray[np.int32]) -> pa.Array:
+def _amounts(block: EventBlock, customer: Ints, types: Codes) -> pa.Array:
     """Return money paid or gigabytes used; null for events without an amount and for 2 % of the others."""
     noise = block.rng("event amount").lognormal(0.0, 0.3, len(customer))
     paid, used = block.monthly_charges[customer], block.usage[customer] / 30.0

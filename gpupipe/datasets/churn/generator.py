@@ -9,7 +9,6 @@ Row i is a function of (seed, i) only: it does not depend on the number of rows,
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from functools import cache
 from pathlib import Path
 
 import numpy as np
@@ -17,11 +16,9 @@ import pyarrow as pa
 import pyarrow.csv
 import pyarrow.parquet
 
-from gpupipe.backends.cpu.backend import CpuBackend
-from gpupipe.datasets.churn.customers import ID, MOST_IDS, SCHEMA, CustomerBlock, column, customer_ids
+from gpupipe.datasets.churn.customers import MOST_IDS, SCHEMA, CustomerBlock, column, customer_ids
 from gpupipe.datasets.churn.events import BLOCK_ROWS, EventBlock, event_columns
 from gpupipe.datasets.churn.events import SCHEMA as EVENT_SCHEMA
-from gpupipe.datasets.churn.population import Population
 from gpupipe.errors import ConfigError, SchemaError, did_you_mean
 
 BATCH_ROWS = 262_144
@@ -115,23 +112,16 @@ def _require_in_range(rows: int, seed: int, start: int, most_rows: int = MAX_ROW
             raise ConfigError(f"expected {what} from 0 to {limit:,}, got {value:,}", fix="use a number in this range")
 
 
-@cache
-def _population() -> Population:
-    return Population(CpuBackend())
-
-
 def _blocks(rows: int, seed: int, schema: pa.Schema, start: int) -> Iterator[pa.RecordBatch]:
     """Iterate over the rows in blocks whose arrays fit into the CPU caches."""
     for first in range(start, start + rows, BLOCK_ROWS):
-        n_rows = min(BLOCK_ROWS, start + rows - first)
-        block = CustomerBlock(_population(), seed, first, n_rows)
-        arrays = [customer_ids(seed, first, n_rows) if name == ID else column(block, name) for name in schema.names]
-        yield pa.RecordBatch.from_arrays(arrays, schema=schema)
+        block = CustomerBlock(seed, first, min(BLOCK_ROWS, start + rows - first))
+        yield pa.RecordBatch.from_arrays([column(block, name) for name in schema.names], schema=schema)
 
 
 def _event_blocks(rows: int, seed: int, start: int, ids: pa.Array) -> Iterator[pa.RecordBatch]:
     stop = start + rows
-    for block in (EventBlock(_population(), seed, i) for i in range(start // BLOCK_ROWS, -(-stop // BLOCK_ROWS))):
+    for block in (EventBlock(seed, i) for i in range(start // BLOCK_ROWS, -(-stop // BLOCK_ROWS))):
         customer, columns = event_columns(block)
         customer = customer + block.index * BLOCK_ROWS
         begin, end = np.searchsorted(customer, [start, stop])

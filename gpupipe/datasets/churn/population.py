@@ -1,8 +1,7 @@
 """Population of the churn generator, as lookup tables.
 
-Random numbers are never passed to functions whose last digits depend on the library: they index tables that the host
-computes once. The remaining arithmetic is rounded identically on every processor, so a device generates the same rows
-bit for bit.
+Random numbers are never passed to functions whose last digits depend on the library: they index tables that are
+computed once. The remaining arithmetic is rounded identically on every processor.
 
 ``levels``   codes of a categorical column or a count, in `CELLS` equally likely cells
 ``curve``    quantile function of a number, linear in each of `KNOTS` cells
@@ -20,10 +19,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from gpupipe.backends.base import Backend
-from gpupipe.typing import Array
-
 Floats = npt.NDArray[np.float64]
+Ints = npt.NDArray[np.int64]
+Codes = npt.NDArray[np.int32]
+Flags = npt.NDArray[np.bool_]
 
 KNOTS = 1 << 14
 POINTS = 1 << 17  # grid points of a density, which is linear between them
@@ -65,8 +64,6 @@ def gamma() -> Floats:
     """Return the quantiles of the gamma distribution with shape 4."""
     return _quantiles(lambda x: x**3 * np.exp(-x), 0.0, 50.0)
 
-
-Codes = npt.NDArray[np.int32]
 
 CELLS = 1 << 16  # shares of levels are multiples of 1 / CELLS
 BITS = 50  # bits of the position in a cell; with the cell number, they fill one word
@@ -115,41 +112,15 @@ ODDS = {
 }
 
 
-class Population:
-    """Lookup tables in the memory of a backend, created on first access."""
-
-    def __init__(self, backend: Backend) -> None:
-        self.xp = backend.xp
-        self._backend = backend
-        self._there: dict[tuple[str, str], Array] = {}
-
-    def levels(self, name: str) -> Array:
-        """Return the codes of a column, int32, shape (CELLS,); for ``tenure``, months per contract, concatenated."""
-        return self._table("levels", name, levels)
-
-    def curve(self, name: str) -> Array:
-        """Return the start values, and the slopes per ``2**-BITS`` of a cell, of a curve: float64, shape (2, KNOTS)."""
-        return self._table("curve", name, curve)
-
-    def effects(self, name: str) -> Array:
-        """Return the additive effect of each code, float64, shape (codes,)."""
-        return self._table("effects", name, effects)
-
-    def _table(self, kind: str, name: str, made: Callable[[str], Array]) -> Array:
-        if (kind, name) not in self._there:
-            self._there[kind, name] = self._backend.to_device(made(name))
-        return self._there[kind, name]
-
-
 def generator(seed: int, stream: str, block: int) -> np.random.Generator:
-    """Return a NumPy generator for one block of a stream, for draws on the host only."""
+    """Return a generator for one block of a stream."""
     key = np.array([seed, zlib.crc32(stream.encode()) << 32 | block], dtype=np.uint64)
     return np.random.Generator(np.random.Philox(key=key))
 
 
 @cache
 def levels(name: str) -> Codes:
-    """Return the table of `Population.levels` on the host."""
+    """Return the codes of a column, int32, shape (CELLS,); for ``tenure``, months per contract, concatenated."""
     if name == "tenure":
         share = (np.arange(CELLS) + 0.5) / CELLS
         return np.concatenate([(share**skew * (MOST_MONTHS + 1)).astype(np.int32) for skew in TENURE_SKEW])
@@ -162,14 +133,14 @@ def levels(name: str) -> Codes:
 
 @cache
 def curve(name: str) -> Floats:
-    """Return the table of `Population.curve` on the host."""
+    """Return the start values, and the slopes per ``2**-BITS`` of a cell, of a curve: float64, shape (2, KNOTS)."""
     at = CURVES[name]()
     return np.stack([at[:-1], np.diff(at) * 2.0**-BITS])
 
 
 @cache
 def effects(name: str) -> Floats:
-    """Return the table of `Population.effects` on the host."""
+    """Return the additive effect of each code, float64, shape (codes,)."""
     if name == "tenure":
         months = np.arange(MOST_MONTHS + 1)
         return 1.6 * np.exp(-months / 8) - 0.014 * (months - 36)

@@ -19,19 +19,13 @@ GROUP_FORMS = ("difference", "z-score", "ratio")
 
 @dataclass(frozen=True)
 class FeatureCandidate:
-    """A feature that may be added.
-
-    Attributes
-    ----------
-    form : str
-        Of arithmetic, a formula of a, b and c. Of crosses, "target" or "frequency". Of groups, "difference", "z-score"
-        or "ratio".
-    columns : tuple of str
-        Of arithmetic, the columns a, b and c; of crosses, the crossed columns; of groups, the number and the category.
-    """
+    """A feature that may be added."""
 
     family: Family
+    # Of arithmetic, a formula of a, b and c. Of crosses, "target" or "frequency". Of groups, "difference", "z-score" or
+    # "ratio".
     form: str
+    # Of arithmetic, the columns a, b and c; of crosses, the crossed columns; of groups, the number and the category.
     columns: tuple[str, ...]
 
     @property

@@ -52,34 +52,20 @@ class SelectedFeature:
 
 @dataclass(frozen=True)
 class GeneratedSelection:
-    """The generated features of a fit, and how they were chosen.
-
-    Attributes
-    ----------
-    tried : dict of str to int
-        Number of candidates of each family.
-    yardsticks : dict of str to float
-        Highest gain of any tested candidate of the family on permuted residuals.
-    n_screened : int
-        Number of candidates whose gain exceeds the yardstick.
-    loss, base_loss : float
-        Mean loss on the rows that confirm, with the features and without: log loss, or squared error relative to the
-        variance.
-    z_score : float
-        The difference of the losses in standard errors.
-    n_rows : int
-        Number of sampled rows.
-    """
+    """The generated features of a fit, and how they were chosen."""
 
     features: tuple[SelectedFeature, ...] = ()
-    tried: dict[str, int] = field(default_factory=dict)
+    tried: dict[str, int] = field(default_factory=dict)  # number of candidates of each family
+    # Highest gain of any tested candidate of the family on permuted residuals.
     yardsticks: dict[str, float] = field(default_factory=dict)
-    n_screened: int = 0
+    n_screened: int = 0  # number of candidates whose gain exceeds the yardstick
+    # loss, base_loss: mean loss on the rows that confirm, with the features and without: log loss, or squared error
+    # relative to the variance.
     loss: float = 0.0
     base_loss: float = 0.0
-    z_score: float = 0.0
+    z_score: float = 0.0  # the difference of the losses in standard errors
     library: str = ""
-    n_rows: int = 0
+    n_rows: int = 0  # number of sampled rows
 
 
 class FeatureSelector:

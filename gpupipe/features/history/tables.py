@@ -119,29 +119,18 @@ class EventTable:
 
 @dataclass
 class DerivationSources:
-    """The inputs of derived ops, and the results that they share.
-
-    Attributes
-    ----------
-    as_of : int, optional
-        A time in microseconds since 1970 that overrides the cut-off dates of the ops when a model serves.
-    memory : dict
-        Results that ops share, such as a sorted history.
-    engines : dict of str to None
-        The engines that have been used (numpy, numba, cuda), for the timeline.
-    n_events : int, optional
-        The number of events of all keys, if this is a partition of the keys.
-    warnings : list of str
-        What the user should know about the values, such as texts that are not numbers.
-    """
+    """The inputs of derived ops, and the results that they share."""
 
     main: HistoryRows
     events: Mapping[str, EventTable]
     backend: Backend
+    # A time in microseconds since 1970 that overrides the cut-off dates of the ops when a model serves.
     as_of: int | None = None
-    memory: dict[Any, Any] = field(default_factory=dict)
+    memory: dict[Any, Any] = field(default_factory=dict)  # results that ops share, such as a sorted history
+    # The engines that have been used (numpy, numba, cuda), for the timeline.
     engines: dict[str, None] = field(default_factory=dict)
-    n_events: int | None = None
+    n_events: int | None = None  # the number of events of all keys, if this is a partition of the keys
+    # What the user should know about the values, such as texts that are not numbers.
     warnings: list[str] = field(default_factory=list)
 
     def once(self, key: Any, make: Callable[[], Any]) -> Any:

@@ -113,10 +113,7 @@ class Arithmetic(FeatureOp):
     def _name(self, kind: str, names: list[str]) -> str:
         """Return the name of the new column.
 
-        Raises
-        ------
-        ConfigError
-            If the number of columns is wrong, or too large for a default name.
+        Raise ConfigError if the number of columns is wrong, or too large for a default name.
         """
         n = len(names)
         if n < 2 or (n > 2 and kind in ("ratio", "difference")):

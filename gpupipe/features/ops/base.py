@@ -144,10 +144,7 @@ class InPlaceOp(Op[Column]):
     def results(self, columns: list[Column], builder: ProgramBuilder) -> list[Column]:
         """Return the columns, or with ``as`` a copy of each under its new name.
 
-        Raises
-        ------
-        ConfigError
-            If two results would have the same name, or the name of an existing column.
+        Raise ConfigError if two results would have the same name, or the name of an existing column.
         """
         if self.name is None:
             return columns

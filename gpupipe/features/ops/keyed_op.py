@@ -108,10 +108,7 @@ class KeyedOp(DerivedOp):
     def keys(self, sources: DerivationSources) -> EntityKeys:
         """Return the entity keys of the main table and of the events; cached for all ops with the same key.
 
-        Raises
-        ------
-        SchemaError
-            If the keys of two tables cannot be compared.
+        Raise SchemaError if the keys of two tables cannot be compared.
         """
         found: EntityKeys = sources.once(self.key_id, lambda: self._keys(sources))
         return found

@@ -31,12 +31,8 @@ class TwoPoints(FeatureOp):
     def points(self, builder: ProgramBuilder, op: str) -> tuple[tuple[NumericExpr, ...], float]:
         """Return the four coordinates relative to an origin, and the latitude of the origin.
 
-        Relative to a whole degree near the middle of the data, float32 resolves millimeters instead of meters.
-
-        Raises
-        ------
-        ConfigError
-            If a name does not match exactly one column, or a column does not contain degrees.
+        Relative to a whole degree near the middle of the data, float32 resolves millimeters instead of meters. Raise
+        ConfigError if a name does not match exactly one column, or a column does not contain degrees.
         """
         columns = [_coordinate(name, builder, op) for name in (*self.start, *self.to)]
         medians = builder.statistics.medians(columns)

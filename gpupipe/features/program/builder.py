@@ -117,20 +117,14 @@ class ProgramBuilder:
     def select_numbers(self, selection: str | list[str], op: str) -> list[NumericExpr]:
         """Return the numeric (or boolean) columns of a selection.
 
-        Raises
-        ------
-        ConfigError
-            If a selected column has another kind.
+        Raise ConfigError if a selected column has another kind.
         """
         return [self._as_numbers(column, op) for column in self.select_any(selection, op)]
 
     def select_categories(self, selection: str | list[str], op: str) -> list[CategoryExpr]:
         """Return the categorical (or boolean) columns of a selection.
 
-        Raises
-        ------
-        ConfigError
-            If a selected column has another kind.
+        Raise ConfigError if a selected column has another kind.
         """
         columns: list[CategoryExpr] = []
         for column in self.select_any(selection, op):
@@ -144,13 +138,7 @@ class ProgramBuilder:
         return columns
 
     def select_times(self, selection: str | list[str], op: str) -> list[TimeExpr]:
-        """Return the datetime columns of a selection.
-
-        Raises
-        ------
-        ConfigError
-            If a selected column has another kind.
-        """
+        """Return the datetime columns of a selection; raise ConfigError if a selected column has another kind."""
         columns: list[TimeExpr] = []
         for column in self.select_any(selection, op):
             if not isinstance(column, TimeExpr):
@@ -212,10 +200,7 @@ class ProgramBuilder:
     def put(self, column: NumericExpr, op: str, n_codes: int = 0) -> None:
         """Add `column` to the matrix, or replace the one of the same name and the default of the column it represents.
 
-        Raises
-        ------
-        ConfigError
-            If the name belongs to a feature of other input columns.
+        Raise ConfigError if the name belongs to a feature of other input columns.
         """
         old = self.outputs.get(column.name)
         taken = self.columns.get(column.name) if old is None else old.column
@@ -251,13 +236,7 @@ class ProgramBuilder:
             self.put_default(column, values, op, n_codes)
 
     def add(self, column: Expr) -> None:
-        """Add a new column for later ops to select.
-
-        Raises
-        ------
-        ConfigError
-            If a column of that name exists.
-        """
+        """Add a new column for later ops to select; raise ConfigError if a column of that name exists."""
         if column.name in self.columns or column.name in self.outputs:
             raise ConfigError(
                 f"column {column.name!r} already exists",
@@ -268,13 +247,7 @@ class ProgramBuilder:
         self.made[column.name] = self._op
 
     def copy(self, column: Copied, name: str) -> Copied:
-        """Add a copy of a column under a new name, and return it.
-
-        Raises
-        ------
-        ConfigError
-            If a column of that name exists.
-        """
+        """Add a copy of a column under a new name, and return it; raise ConfigError if a column of that name exists."""
         assert isinstance(column, (NumericExpr, CategoryExpr))  # the kinds that in-place ops select
         copied = replace(column, name=name, root=name)
         self.add(copied)
@@ -283,10 +256,7 @@ class ProgramBuilder:
     def drop(self, selection: str | list[str], op: str) -> None:
         """Drop the columns of a selection, and the matrix columns that represent them.
 
-        Raises
-        ------
-        ConfigError
-            If a column does not exist.
+        Raise ConfigError if a column does not exist.
         """
         gone = {column.name for column in self.select_any(selection, op)}
         self.columns = {name: column for name, column in self.columns.items() if name not in gone}
@@ -314,10 +284,7 @@ class ProgramBuilder:
     def use_folds(self, k: int) -> None:
         """Divide the training rows into `k` folds for cross-fitting.
 
-        Raises
-        ------
-        ConfigError
-            If another op uses another number of folds.
+        Raise ConfigError if another op uses another number of folds.
         """
         if self.n_folds not in (0, k):
             raise ConfigError(

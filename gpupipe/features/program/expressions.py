@@ -82,30 +82,19 @@ class Producer:
 
     ``op`` is ``LOAD``, ``EQUAL``, ``IS_NULL``, ``ELAPSED``, ``PART`` or ``BETWEEN`` of `source`, ``TAKE`` from `table`
     at the index of `codes`, or an instruction of several `operands` (``ADD``, ``HAVERSINE``, ``CALL``...).
-
-    Attributes
-    ----------
-    arg : int
-        The code of EQUAL, the calendar part of PART.
-    other : str
-        The second column of BETWEEN.
-    params : tuple of float
-        Parameters of the instruction, such as origin (microseconds) and factor of ELAPSED.
-    call : Call, optional
-        The user's kernel of CALL.
-    table : array of float, shape (folds + 1, size) or (size,), optional
-        Lookup table of TAKE over the raw indices of `codes`. With two axes, each training row reads the
-        table of its fold; row 0 contains the full statistics. float64 if float32 loses differences of its values.
     """
 
     op: str
     source: str = ""
-    arg: int = 0
-    other: str = ""
-    params: tuple[float, ...] = ()
+    arg: int = 0  # the code of EQUAL, the calendar part of PART
+    other: str = ""  # the second column of BETWEEN
+    params: tuple[float, ...] = ()  # parameters of the instruction, such as origin (microseconds) and factor of ELAPSED
     operands: tuple[NumericExpr, ...] = ()
-    call: Call | None = None
+    call: Call | None = None  # the user's kernel of CALL
     codes: CategoryExpr | None = None
+    # float, shape (folds + 1, size) or (size,): lookup table of TAKE over the raw indices of `codes`. With two axes,
+    # each training row reads the table of its fold; row 0 contains the full statistics. float64 if float32 loses
+    # differences of its values.
     table: Array | None = field(default=None, compare=False)
 
 

@@ -31,6 +31,8 @@ def fit_features(
 ) -> FittedFeatures:
     """Fit `ops` to the training rows of `statistics`.
 
+    Raise ConfigError if an op does not apply to the columns, or no feature remains.
+
     Parameters
     ----------
     ops : sequence of Op
@@ -44,11 +46,6 @@ def fit_features(
         Computation of the derived columns.
     withheld : mapping of str to str, optional
         As in `ProgramBuilder`.
-
-    Raises
-    ------
-    ConfigError
-        If an op does not apply to the columns, or no feature remains.
     """
     if view == "combined":
         return _combined([_applied(ops, statistics, part, withheld) for part in MEMBER_VIEWS], derivation)
@@ -67,10 +64,7 @@ def _applied(
 def finish_features(builder: ProgramBuilder, derivation: Derivation | None = None) -> FittedFeatures:
     """Return the fitted features after all ops have been applied; `Auto` handles the remaining columns.
 
-    Raises
-    ------
-    ConfigError
-        If no feature remains.
+    Raise ConfigError if no feature remains.
     """
     outputs = _outputs(builder, derivation)
     return _written(outputs, [builder], derivation)

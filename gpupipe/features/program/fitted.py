@@ -41,46 +41,23 @@ class Feature:
 
 @dataclass(frozen=True)
 class FittedFeatures:
-    """The result of a fit, portable between devices.
+    """The result of a fit, portable between devices."""
 
-    Attributes
-    ----------
-    schema : Schema
-        The columns that the program reads, with their levels.
-    program : Program
-        For rows that were not fitted: lookup tables contain the full statistics.
-    training_program : Program, optional
-        For the training rows, each of which reads the statistics of the other folds; None if no op is cross-fitted,
-        and in a loaded model.
-    folds : array of int8, shape (training rows,), optional
-        The fold of each training row.
-    features : tuple of Feature
-        The columns of the matrix, in order.
-    notes : tuple of str
-        Automatic treatments, such as imputed nulls.
-    warnings : tuple of str
-        Columns that were dropped automatically, each with advice.
-    states : tuple of dict
-        State that each op learned from each column, for users to read.
-    derivation : Derivation, optional
-        Computation of the derived columns; None if there are none.
-    training : TrainingSummary, optional
-        Nulls and ranges of the input columns over the training rows; None in models of earlier versions.
-    views : mapping of {"codes", "dense", "embedding"} to tuple of int
-        Of the combined view: the matrix columns of each view, in the order of that view. Empty for other views, and in
-        a loaded model.
-    """
-
-    schema: Schema
-    program: Program
-    features: tuple[Feature, ...]
+    schema: Schema  # the columns that the program reads, with their levels
+    program: Program  # for rows that were not fitted: lookup tables contain the full statistics
+    features: tuple[Feature, ...]  # the columns of the matrix, in order
+    # For the training rows, each of which reads the statistics of the other folds; None if no op is cross-fitted, and
+    # in a loaded model.
     training_program: Program | None = None
-    folds: Array | None = None
-    notes: tuple[str, ...] = ()
-    states: tuple[Mapping[str, Any], ...] = ()
-    derivation: Derivation | None = None
+    folds: Array | None = None  # int8, shape (training rows,): the fold of each training row
+    notes: tuple[str, ...] = ()  # automatic treatments, such as imputed nulls
+    states: tuple[Mapping[str, Any], ...] = ()  # state that each op learned from each column, for users to read
+    derivation: Derivation | None = None  # computation of the derived columns; None if there are none
+    # Nulls and ranges of the input columns over the training rows; None in models of earlier versions.
     training: TrainingSummary | None = None
-    warnings: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = ()  # columns that were dropped automatically, each with advice
+    # Of the combined view: the matrix columns of each view, in the order of that view. Empty for other views, and in a
+    # loaded model.
     views: Mapping[View, tuple[int, ...]] = field(default_factory=dict)
 
     def __repr__(self) -> str:
@@ -163,21 +140,13 @@ class FittedFeatures:
         table = encode_served(arrow, backend, self.input_schema)
         return table if self.derivation is None else self.derivation.run(table, arrow, events or {}, backend, as_of)
 
-    def transform(self, table: Table, backend: Backend, engine: str | None = None) -> Array:
+    def transform(self, table: Table, backend: Backend) -> Array:
         """Return the matrix of `table`, float32, shape (n_rows, len(features)), column-major.
 
-        `engine` ("numpy" or "numba") is as in `Backend.run_program`; for a partition, the engine of the driver.
-
-        Raises
-        ------
-        SchemaError
-            If a column is missing or has another kind.
-        LimitError
-            If the matrix does not fit into memory.
-        DataError
-            If a user's kernel raises for a value.
+        Raise SchemaError if a column is missing or has another kind; LimitError if the matrix does not fit into memory;
+        DataError if a user's kernel raises for a value.
         """
-        return self._run(self.program, table, None, backend, engine)
+        return self._run(self.program, table, None, backend)
 
     def transform_training(self, table: Table, backend: Backend) -> Array:
         """Return the matrix of the rows that were fitted, in which cross-fitted statistics exclude their own row."""
@@ -185,18 +154,15 @@ class FittedFeatures:
             return self.transform(table, backend)
         return self._run(self.training_program, table, self.folds, backend)
 
-    def _run(
-        self, program: Program, table: Table, folds: Array | None, backend: Backend, engine: str | None = None
-    ) -> Array:
+    def _run(self, program: Program, table: Table, folds: Array | None, backend: Backend) -> Array:
         out = _matrix(table.n_rows, program.n_columns, backend)
-        engine = engine or backend.interpreter(program)
         old, fits = layout(self.schema), _fits(table.schema, self.schema)
 
         def write(start: int, stop: int) -> None:
             part = slice_rows(table, start, stop)
             part = part if fits else arrange(part, self.schema, backend)
             fold = None if folds is None else folds[start:stop]
-            backend.run_program(program.moved(moves(old, part.places)), part.blocks, out[start:stop], fold, engine)
+            backend.run_program(program.moved(moves(old, part.places)), part.blocks, out[start:stop], fold)
 
         try:
             map_row_ranges(write, table.n_rows, backend, "features")

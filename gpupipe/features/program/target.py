@@ -8,29 +8,17 @@ from typing import Any
 
 @dataclass(frozen=True)
 class Target:
-    """The target of the training rows.
+    """The target of the training rows."""
 
-    Attributes
-    ----------
-    values : array of float64, shape (n_rows,)
-        Class codes 0..k-1, or the numbers to predict.
-    n_classes : int
-        Number of classes; 0 for regression.
-    groups, times : array, shape (n_rows,), optional
-        Values of the columns of ``split.group`` and ``split.time``, on the host: what is chosen on some rows is
-        confirmed on other groups, or on later rows.
-    name : str
-        The target column, if there are several.
-    others : tuple of Target
-        The further ones of several targets.
-    """
-
+    # float64, shape (n_rows,): class codes 0..k-1, or the numbers to predict.
     values: Any  # an array; for a partitioned table, a list of array handles
-    n_classes: int
+    n_classes: int  # number of classes; 0 for regression
+    # groups, times: shape (n_rows,): values of the columns of ``split.group`` and ``split.time``, on the host:
+    # what is chosen on some rows is confirmed on other groups, or on later rows.
     groups: Any = None
     times: Any = None
-    name: str = ""
-    others: tuple[Target, ...] = ()
+    name: str = ""  # the target column, if there are several
+    others: tuple[Target, ...] = ()  # the further ones of several targets
 
     @property
     def each(self) -> tuple[Target, ...]:

@@ -17,34 +17,21 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class TrainedColumn:
-    """Summary of an input column over the training rows.
+    """Summary of an input column over the training rows."""
 
-    Attributes
-    ----------
-    n_null : int
-        Number of nulls.
-    low, high : float or int, optional
-        The smallest and the largest value: numbers, or microseconds since 1970-01-01 UTC; None for categories, and if
-        all values are null.
-    n_singletons : int, optional
-        Number of levels that occur once; None for columns without levels. Divided by the number of rows, it estimates
-        the probability that a new row has an unseen level (Good-Turing).
-    """
-
-    n_null: int
+    n_null: int  # number of nulls
+    # low, high: the smallest and the largest value: numbers, or microseconds since 1970-01-01 UTC; None for categories,
+    # and if all values are null.
     low: float | None = None
     high: float | None = None
+    # Number of levels that occur once; None for columns without levels. Divided by the number of rows, it estimates the
+    # probability that a new row has an unseen level (Good-Turing).
     n_singletons: int | None = None
 
 
 @dataclass(frozen=True)
 class TrainingSummary:
-    """Summary of the input columns over the training rows.
-
-    Attributes
-    ----------
-    columns : mapping of str to TrainedColumn
-    """
+    """Summary of the input columns over the training rows."""
 
     n_rows: int
     columns: Mapping[str, TrainedColumn] = field(default_factory=dict)

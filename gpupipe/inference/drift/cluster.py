@@ -58,14 +58,8 @@ def detect_on_cluster(
     connect to or start, and `device` is that of the workers: ``"auto"``, ``"cpu"`` or ``"gpu"``. `log` is called with
     each note about the workers.
 
-    Raises
-    ------
-    ConfigError
-        If features are computed from the history of rows, which needs all rows at once.
-    ClusterError
-        If the workers cannot be started or reached, or are lost.
-    GpupipeError
-        As on one machine.
+    Raise ConfigError if features are computed from the history of rows, which needs all rows at once; ClusterError if
+    the workers cannot be started or reached, or are lost; GpupipeError as on one machine.
     """
     from gpupipe.inference.drift.comparison import compare
     from gpupipe.inference.prediction.batches import predict_rows

@@ -27,29 +27,21 @@ NULL_CELL, UNSEEN_CELL, OTHER_CELL, FIRST_LEVEL_CELL = range(4)
 
 @dataclass(frozen=True)
 class DriftColumn:
-    """Cells of a column, and the number of training rows in each.
-
-    Attributes
-    ----------
-    kind : {"numeric", "boolean", "categorical", "datetime", "text", "raw"}
-        A raw column is read unencoded by ops over keys and texts.
-    counts : array of int64, shape (n_cells,)
-        Rows per cell. The count of unseen levels is the number expected among as many new rows.
-    edges : array of float32, float64 or int64, shape (k,), optional
-        Numbers and times: ascending; cell ``1 + i`` has the values for which i edges are not greater. The first edge is
-        the smallest training value, and the last is greater than the largest. Empty if all training rows are null.
-    levels : tuple of str, optional
-        Categories and booleans: the named levels, the most frequent first.
-    is_hashed : bool
-        True if the model has no vocabulary, so that unseen levels count as other levels.
-    """
+    """Cells of a column, and the number of training rows in each."""
 
     name: str
+    # {"numeric", "boolean", "categorical", "datetime", "text", "raw"}: a raw column is read unencoded by ops over keys
+    # and texts
     kind: str
+    # int64, shape (n_cells,): Rows per cell. The count of unseen levels is the number expected among as many
+    # new rows.
     counts: Array
+    # float32, float64 or int64, shape (k,): Numbers and times: ascending; cell ``1 + i`` has the values for
+    # which i edges are not greater. The first edge is the smallest training value, and the last is greater than the
+    # largest. Empty if all training rows are null.
     edges: Array | None = None
-    levels: tuple[str, ...] | None = None
-    is_hashed: bool = False
+    levels: tuple[str, ...] | None = None  # categories and booleans: the named levels, the most frequent first
+    is_hashed: bool = False  # true if the model has no vocabulary, so that unseen levels count as other levels
 
     def __repr__(self) -> str:
         return f"DriftColumn({self.name!r}, {self.kind}, {len(self.counts)} cells, {self.n_rows:,} rows)"

@@ -75,21 +75,11 @@ def _shift(column: DriftColumn, counts: Array) -> str:
 
 @dataclass(frozen=True)
 class BinQuantile:
-    """Quantile of values of which only the bin is known.
+    """Quantile of values of which only the bin is known."""
 
-    Attributes
-    ----------
-    value : float
-        Values are taken as uniform within a bin, and those outside the edges as equal to the nearest.
-    width : float
-        Width of the bin that has the quantile, in the unit of the values; 0 outside the edges.
-    side : {"", "below", "above"}
-        Where the quantile is, if it is outside the edges.
-    """
-
-    value: float
-    width: float
-    side: str = ""
+    value: float  # values are taken as uniform within a bin, and those outside the edges as equal to the nearest
+    width: float  # width of the bin that has the quantile, in the unit of the values; 0 outside the edges
+    side: str = ""  # {"", "below", "above"}: where the quantile is, if it is outside the edges
 
     def text(self, kind: str) -> str:
         """Return the quantile as text, marked as approximate: ``"about 63,000"``, ``"above 12"``."""

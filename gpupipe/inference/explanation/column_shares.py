@@ -17,21 +17,13 @@ HISTORY = "history"  # of features that are computed from other rows of the main
 
 @dataclass(frozen=True)
 class ColumnShares:
-    """Division of the contributions of matrix columns among input columns.
+    """Division of the contributions of matrix columns among input columns."""
 
-    Attributes
-    ----------
-    columns : tuple of str
-        Input columns; a further table has its name as one column, and other rows of the main table are ``history``.
-    shares : array of float64, shape (d, n_columns)
-        Share of each input column in each matrix column.
-    divided : mapping of str to tuple of str
-        Matrix columns that are computed from several input columns, such as crosses, with these columns; each gets an
-        equal share.
-    """
-
+    # Input columns; a further table has its name as one column, and other rows of the main table are ``history``
     columns: tuple[str, ...]
-    shares: HostArray
+    shares: HostArray  # float64, shape (d, n_columns): share of each input column in each matrix column
+    # Matrix columns that are computed from several input columns, such as crosses, with these columns; each gets an
+    # equal share
     divided: dict[str, tuple[str, ...]]
 
     @staticmethod

@@ -15,9 +15,9 @@ from gpupipe.inference.explanation.explanation import Explanation, join_explanat
 from gpupipe.inference.explanation.outputs import margin_names, require_explainable
 from gpupipe.inference.parity.arrays import read_parity_arrays
 from gpupipe.model_parts.goal import Goal
+from gpupipe.models.composites.scaled_target import FittedScaledTarget
+from gpupipe.models.contributions.base import Explainer, Method
 from gpupipe.models.fitted.base import FittedModel
-from gpupipe.models.fitted.contributions.base import Explainer, Method
-from gpupipe.models.fitted.scaled_target import FittedScaledTarget
 from gpupipe.typing import HostArray
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ from gpupipe.typing import HostArray
 if TYPE_CHECKING:
     import pandas as pd
 
-    from gpupipe.models.fitted.contributions.base import Method, Scale
+    from gpupipe.models.contributions.base import Method, Scale
 
 SHOWN_COLUMNS = 20  # in the summary of a notebook
 

@@ -32,11 +32,8 @@ def contribution_table(found: Explanation) -> pa.Table:
     are any, are ``interaction_FIRST_x_SECOND`` for each pair of columns: the whole interaction, of which each of the
     two contributions includes one half.
 
-    Raises
-    ------
-    ConfigError
-        If there are more than 10,000 interactions; or if two columns would have the same name, as those of the column
-        ``b_c`` for the output ``a`` and of the column ``c`` for the output ``a_b``.
+    Raise ConfigError if there are more than 10,000 interactions; or if two columns would have the same name, as those
+    of the column ``b_c`` for the output ``a`` and of the column ``c`` for the output ``a_b``.
     """
     table: list[tuple[str, Any]] = []
     for output, values, base, pairs in _each_output(found):

@@ -95,12 +95,8 @@ def compare(
 ) -> RuntimeComparison:
     """Return the differences between the outputs that a runtime found, by name, and the expected ones.
 
-    Raises
-    ------
-    ConfigError
-        If last digits of features move too many rows over splits.
-    ArtifactError
-        If another prediction differs by more than `TOLERANCE`, or a feature by more than in a copy of the model.
+    Raise ConfigError if last digits of features move too many rows over splits; ArtifactError if another prediction
+    differs by more than `TOLERANCE`, or a feature by more than in a copy of the model.
     """
     columns = compare_columns(features, expected.features, expected.of_the_run, expected.kinds, PARITY)
     if wrong := next((column for column in columns if column.outside), None):

@@ -16,23 +16,23 @@ import numpy as np
 from gpupipe.inference.onnx.exact_columns import ExactColumn
 from gpupipe.inference.onnx.oblivious import write_outcomes
 from gpupipe.inference.onnx.trees import TreeMatrix, write_trees
+from gpupipe.models.catboost.fitted import FittedCatBoost
+from gpupipe.models.composites.ensemble import FittedEnsemble
+from gpupipe.models.composites.quantiles import FittedQuantiles
+from gpupipe.models.composites.scaled_target import FittedScaledTarget
+from gpupipe.models.composites.targets import FittedTargets
 from gpupipe.models.fitted.base import FittedModel
-from gpupipe.models.fitted.catboost import FittedCatBoost
-from gpupipe.models.fitted.ensemble import FittedEnsemble
 from gpupipe.models.fitted.prediction import column_bounds
-from gpupipe.models.fitted.quantiles import FittedQuantiles
-from gpupipe.models.fitted.rows.forest import FORESTS
-from gpupipe.models.fitted.rows.hist_boosting import HIST_BOOSTING
-from gpupipe.models.fitted.scaled_target import FittedScaledTarget
-from gpupipe.models.fitted.scikit_learn import FittedSklearn
-from gpupipe.models.fitted.targets import FittedTargets
-from gpupipe.models.fitted.xgboost import FittedXGBoost
+from gpupipe.models.scikit_learn.fitted import FittedSklearn
+from gpupipe.models.scikit_learn.rows.forest import FORESTS
+from gpupipe.models.scikit_learn.rows.hist_boosting import HIST_BOOSTING
+from gpupipe.models.xgboost.fitted import FittedXGBoost
 from gpupipe.tasks import CLASSIFICATION
 from gpupipe_kernels.rows.links import Link
 
 if TYPE_CHECKING:
     from gpupipe.inference.onnx.graph import OnnxGraph
-    from gpupipe.models.fitted.contributions.trees import ExplainedTrees
+    from gpupipe.models.contributions.trees import ExplainedTrees
 
 LINKS = {
     "IdentityLink": Link.IDENTITY,
@@ -181,7 +181,7 @@ def _lightgbm(nodes: EstimatorNodes, model: FittedModel) -> str:
 
 
 def _catboost(nodes: EstimatorNodes, model: FittedModel) -> str:
-    from gpupipe.models.fitted.contributions.catboost import explained_catboost
+    from gpupipe.models.catboost.contributions import explained_catboost
 
     assert isinstance(model, FittedCatBoost)
     trees = model.estimator.trees
@@ -202,7 +202,8 @@ def _linear(nodes: EstimatorNodes, model: FittedModel) -> str:
 
 def _sklearn_trees(model: FittedModel) -> ExplainedTrees | None:
     """Return the trees of a scikit-learn model; None if it has none that can be written."""
-    from gpupipe.models.fitted.contributions.trees import explained_boosting, explained_forest
+    from gpupipe.models.scikit_learn.rows.forest import explained_forest
+    from gpupipe.models.scikit_learn.rows.hist_boosting import explained_boosting
 
     name = type(model.estimator).__name__
     if name in FORESTS:

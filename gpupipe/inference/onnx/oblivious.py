@@ -1,4 +1,4 @@
-"""Outcomes of the tests in CatBoost's trees as ONNX nodes, in the arithmetic of `gpupipe.models.fitted.rows.catboost`.
+"""Outcomes of the tests in CatBoost's trees as ONNX nodes, in the arithmetic of `gpupipe.models.catboost.rows`.
 
 Categories are hashed in advance: a table has the hash of each code. Hashes of combinations are computed by nodes in
 int64, whose overflow has the bits of CatBoost's uint64.
@@ -13,13 +13,13 @@ import numpy as np
 
 from gpupipe.inference.onnx.exact_columns import NumberSplits, exact_splits
 from gpupipe.inference.onnx.graph import ML
-from gpupipe.models.fitted.rows.catboost import category_hash
+from gpupipe.models.catboost.rows import category_hash
 from gpupipe_kernels.rows.city_hash import COMBINE
 
 if TYPE_CHECKING:
     from gpupipe.inference.onnx.graph import OnnxGraph
     from gpupipe.inference.onnx.trees import TreeMatrix
-    from gpupipe.models.files.catboost import CatBoostTrees
+    from gpupipe.models.catboost.trees import CatBoostTrees
     from gpupipe.typing import HostArray
 
 

@@ -25,7 +25,7 @@ from gpupipe.inference.parity.verification import Verification
 from gpupipe.metrics import evaluate, join_scores
 from gpupipe.model_parts.decision import Decision
 from gpupipe.model_parts.goal import Goal
-from gpupipe.models.fitted.device import matrix_on_host
+from gpupipe.models.device.fitted import matrix_on_host
 from gpupipe.models.fitted.prediction import column_bounds
 from gpupipe.table.encode import encode
 from gpupipe.typing import Array

@@ -12,7 +12,7 @@ from gpupipe.inference.prediction.prediction_arrays import no_predictions
 from gpupipe.inference.prediction.prediction_report import PredictionReport, merge_reports, report_rows
 from gpupipe.inference.prediction.rows import BATCH_ROWS, EXPLAINED_ROWS, INTERACTION_ROWS, RowsToPredict
 from gpupipe.models import Prediction, predict_loaded
-from gpupipe.models.fitted.device import matrix_on_host
+from gpupipe.models.device.fitted import matrix_on_host
 from gpupipe.models.fitted.prediction import join_predictions
 from gpupipe.table.blocks import Table
 
@@ -41,7 +41,7 @@ def _predict_batch(model: Model, rows: RowsToPredict) -> tuple[Prediction, Predi
     table, report = encode_rows(model, rows)  # checks the columns even if there are no rows
     if rows.arrow.num_rows == 0:
         return no_predictions(model.goal), report
-    X = model.features.transform(table, model.backend, model.engine)
+    X = model.features.transform(table, model.backend)
     X = matrix_on_host(X, model.backend)  # the estimator runs on the host
     parts = map_row_ranges(
         lambda a, b: predict_loaded(model.estimator, X[a:b], str(model.folder)), X.shape[0], model.backend, "predict"
@@ -54,7 +54,7 @@ def explain_rows(model: Model, rows: RowsToPredict, interactions: bool) -> Expla
 
     def explain(start: int, stop: int) -> Explanation:
         table = model.features.encode(rows.between(start, stop).arrow, model.backend, rows.events, rows.as_of)
-        X = matrix_on_host(model.features.transform(table, model.backend, model.engine), model.backend)
+        X = matrix_on_host(model.features.transform(table, model.backend), model.backend)
         return model.explainer.explain(np.asarray(X), interactions=interactions)
 
     n_rows = rows.arrow.num_rows

@@ -13,8 +13,8 @@ from gpupipe.model_parts.goal import Goal
 from gpupipe.model_parts.part_checks import check_agreement, read_decision, read_goal, read_importances
 from gpupipe.model_parts.part_shapes import check_manifest
 from gpupipe.model_parts.user_code import read_kernels
-from gpupipe.models.files.load import load_fitted
 from gpupipe.models.fitted.base import FittedModel
+from gpupipe.models.load import load_fitted
 from gpupipe.rules.model_rules import ServedRules
 
 

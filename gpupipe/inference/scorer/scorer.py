@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from gpupipe.inference.explanation.explanation import Explanation
     from gpupipe.inference.model import Model
     from gpupipe.inference.prediction.parts import ModelParts
-    from gpupipe.models.fitted.rows.estimator import RowEstimator
+    from gpupipe.models.fitted.row_estimator import RowEstimator
     from gpupipe_kernels.engines import HostEngine
 
 

@@ -13,7 +13,7 @@ from gpupipe.inference.untrusted.description import DescribedFeatures
 from gpupipe.inference.untrusted.messages import unpack_array
 from gpupipe.model_parts.goal import Goal
 from gpupipe.model_parts.part_checks import read_names
-from gpupipe.models.fitted.contributions.base import Method, Scale
+from gpupipe.models.contributions.base import Method, Scale
 from gpupipe.typing import HostArray
 
 FLOAT = ("<f8",)

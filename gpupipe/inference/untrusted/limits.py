@@ -40,16 +40,10 @@ class UntrustedLimits:
     def of(cls, settings: Mapping[str, Any] | None = None) -> UntrustedLimits:
         """Return the limits for the `limits` argument of `gpupipe.load_model`.
 
-        Parameters
-        ----------
-        settings : mapping, optional
-            ``memory`` in bytes or as text (``"4GiB"``); default: half of the available memory, but at least 512 MiB
-            plus 64 MiB per thread. ``time`` in seconds or as text (``"5min"``).
+        - `settings`: ``memory`` in bytes or as text (``"4GiB"``); default: half of the available memory, but at least
+          512 MiB plus 64 MiB per thread. ``time`` in seconds or as text (``"5min"``).
 
-        Raises
-        ------
-        ConfigError
-            If there is another key, or a value is not a size of at least 512 MiB, or not a duration.
+        Raise ConfigError if there is another key, or a value is not a size of at least 512 MiB, or not a duration.
 
         Examples
         --------

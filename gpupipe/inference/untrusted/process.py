@@ -48,12 +48,8 @@ class ModelProcess:
         Arrow IPC streams. `n_rows` is the number of rows in the request, for its time limit. `array_bytes` is the
         maximum size of the arrays in the reply.
 
-        Raises
-        ------
-        ArtifactError
-            If the child crashes, reaches a limit, or sends a malformed reply; or the model directory has changed.
-        GpupipeError
-            Errors that the model itself raises.
+        Raise ArtifactError if the child crashes, reaches a limit, or sends a malformed reply; or the model directory
+        has changed. Raise the errors of the model itself.
         """
         if self._is_closed:
             raise ConfigError("the untrusted model is closed", where=str(self.folder), fix="load it again")

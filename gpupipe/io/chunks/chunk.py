@@ -17,14 +17,9 @@ Kinds = dict[str, pa.DataType]
 class SourceChunk:
     """A chunk of a file: the rows of `groups` or `span`, or all rows.
 
-    Attributes
-    ----------
-    groups : tuple of int, optional
-        Row groups of a Parquet file, or stripes of an ORC file.
-    span : (int, int), optional
-        Byte range of a CSV or JSON lines file; row range of a generator. The end is exclusive.
-    lines_are_rows : bool
-        True if each line of a CSV file is known to be a row, which makes parsing faster.
+    - `groups`: row groups of a Parquet file, or stripes of an ORC file
+    - `span`: byte range of a CSV or JSON lines file; row range of a generator. The end is exclusive.
+    - `lines_are_rows`: True if each line of a CSV file is known to be a row, which makes parsing faster
     """
 
     file: SourceFile
@@ -47,12 +42,8 @@ class SourceChunk:
 class ChunkColumns:
     """Types of the columns of a file.
 
-    Attributes
-    ----------
-    kinds : dict of str to DataType
-        Types of the parser; null if no row has a value.
-    numbers : dict of str to DataType
-        Numeric types of cleaned text columns that are converted to numbers.
+    `kinds`: types of the parser; null if no row has a value. `numbers`: numeric types of cleaned text columns that are
+    converted to numbers.
     """
 
     kinds: Kinds = field(default_factory=dict)
@@ -63,22 +54,13 @@ class ChunkColumns:
 class ChunkFacts:
     """Facts about a chunk that was read.
 
-    Attributes
-    ----------
-    columns : ChunkColumns
-        Types with which the columns were read.
-    empty : frozenset of str
-        Columns with only nulls.
-    unusable : tuple of str
-        Columns that the file has, but that are not usable.
-    numbers : dict of str to tuple of DataType
-        For each text column of a CSV file, the numeric types that fit all of its values.
-    refused : dict of str to frozenset of DataType
-        Types with which a column could not be read.
-    seen : tuple of str
-        All columns of the file.
-    failed : bool
-        True if the chunk could not be read by itself, so that its file must be read as a whole.
+    - `columns`: types with which the columns were read
+    - `empty`: columns with only nulls
+    - `unusable`: columns that the file has, but that are not usable
+    - `numbers`: for each text column of a CSV file, the numeric types that fit all of its values
+    - `refused`: types with which a column could not be read
+    - `seen`: all columns of the file
+    - `failed`: True if the chunk could not be read by itself, so that its file must be read as a whole
     """
 
     n_rows: int = 0

@@ -15,17 +15,17 @@ from gpupipe.io.chunks.chunk import ChunkColumns, ChunkFacts, Kinds, SourceChunk
 from gpupipe.io.chunks.compact_tables import merge_chunks
 from gpupipe.io.column_filter import ColumnFilter
 from gpupipe.io.concatenation import cast_to
+from gpupipe.io.file_formats import load_generator
 from gpupipe.io.files import mask
 from gpupipe.io.filter import filter_rows
-from gpupipe.io.formats.csv.stray_values import profile_texts
 from gpupipe.io.formats.csv.text_columns import choose_numbers, clean_text_columns, convert_numbers
 from gpupipe.io.formats.readers import load_reader
-from gpupipe.io.formats.registry import load_generator
 from gpupipe.io.hive_partitions import HivePartitions
 from gpupipe.io.in_memory import FORMAT as MEMORY
 from gpupipe.io.notes import Notes
 from gpupipe.io.plain_tables import clean_table, usable_names
 from gpupipe.io.settings import TableSource, declared_texts
+from gpupipe.io.stray_values import profile_texts
 
 
 def read_chunk(
@@ -33,11 +33,7 @@ def read_chunk(
 ) -> tuple[pa.Table, ChunkFacts]:
     """Return the plain rows of a chunk and the facts about it; if reading failed, no rows and facts with the reason.
 
-    Parameters
-    ----------
-    chunk, source, wanted
-    columns : ChunkColumns, optional
-        Types of the columns of a text file; default: inferred from the values of the chunk.
+    `columns`: types of the columns of a text file; default: inferred from the values of the chunk.
 
     Raises
     ------
@@ -78,18 +74,8 @@ def finish_chunk(
 ) -> pa.Table:
     """Return the plain rows of a chunk that pass the filter, with the selected columns.
 
-    Parameters
-    ----------
-    table, chunk, source, wanted
-    partitions : HivePartitions
-        Partition columns of all files.
-    schema : pyarrow.Schema
-        Common schema of all files.
-
-    Raises
-    ------
-    SchemaError
-        If a selected column is missing.
+    `partitions`: partition columns of all files. `schema`: common schema of all files. Raise SchemaError if a selected
+    column is missing.
     """
     table = select_source_columns(table, chunk, wanted, partitions, schema)
     if source.where:

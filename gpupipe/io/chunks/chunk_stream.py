@@ -38,17 +38,8 @@ class ReadRows:
 class ChunkStream:
     """Chunks of the files of a source, read when they are needed.
 
-    Parameters
-    ----------
-    source : TableSource
-        Without steps that need all rows.
-
-    Attributes
-    ----------
-    notes : Notes
-        Repairs and drops, complete after the last chunk.
-    n_bytes : int
-        Approximate size of all rows in memory, known from the first chunk on.
+    `source`: without steps that need all rows. `notes`: repairs and drops, complete after the last chunk. `n_bytes`:
+    approximate size of all rows in memory, known from the first chunk on.
     """
 
     def __init__(self, source: TableSource, files: Sequence[SourceFile], names: Sequence[str]) -> None:
@@ -90,10 +81,7 @@ class ChunkStream:
     def read(self, chunk: SourceChunk) -> ReadRows | None:
         """Return the rows of a chunk; None if its text can only be read with the rows before it.
 
-        Raises
-        ------
-        DataError, SchemaError
-            As for iteration.
+        Raise DataError or SchemaError as for iteration.
         """
         wanted = ColumnFilter(self.source, self.names)
         table, facts = read_chunk(chunk, self.source, wanted)

@@ -35,14 +35,9 @@ CHUNK_BYTES = 256 * MIB  # maximum size of a chunk in Arrow memory
 class ParquetStream:
     """A Parquet source that is read in chunks of row groups.
 
-    Attributes
-    ----------
-    n_rows : int
-        Number of rows before any filter.
-    decoded_bytes, chunk_bytes : int
-        Approximate size in Arrow memory of all rows and of the largest chunk.
-    notes : Notes
-        Repairs and drops, complete after all chunks have been read.
+    - `n_rows`: number of rows before any filter
+    - `decoded_bytes`, `chunk_bytes`: approximate size in Arrow memory of all rows and of the largest chunk
+    - `notes`: repairs and drops, complete after all chunks have been read
     """
 
     source: TableSource

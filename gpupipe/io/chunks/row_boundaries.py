@@ -26,16 +26,10 @@ NEWLINE, RETURN = 10, 13
 class RowScan:
     """Row ends and quotes of a span, for both cases: that it starts outside quotes, and inside.
 
-    Attributes
-    ----------
-    n_quotes : int
-        Parity of the number of quotes: 0 if even, 1 if odd.
-    first_end : (int or None, int or None)
-        Offset after the first row that ends in the span.
-    is_regular : (bool, bool)
-        True if every opening quote, by parity, is at the start of a field.
-    holds_break : (bool, bool)
-        True if a newline or carriage return is inside quotes.
+    - `n_quotes`: parity of the number of quotes: 0 if even, 1 if odd
+    - `first_end`: offset after the first row that ends in the span
+    - `is_regular`: True if every opening quote, by parity, is at the start of a field
+    - `holds_break`: True if a newline or carriage return is inside quotes
     """
 
     n_quotes: int

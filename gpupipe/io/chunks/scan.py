@@ -49,14 +49,9 @@ class ScannedChunk(Generic[Rows]):
 class SourceScan(Generic[Rows]):
     """A source read in chunks.
 
-    Attributes
-    ----------
-    chunks : list of ScannedChunk
-        The chunks with rows, in order.
-    partitions : HivePartitions
-        Partition columns of all files.
-    schema : pyarrow.Schema
-        Common schema of all files.
+    - `chunks`: the chunks with rows, in order
+    - `partitions`: partition columns of all files
+    - `schema`: common schema of all files
     """
 
     chunks: list[ScannedChunk[Rows]]
@@ -73,24 +68,14 @@ def scan_source(
 ) -> SourceScan[Rows]:
     """Read the chunks of a source and return them with their common schema.
 
-    Parameters
-    ----------
-    files : sequence of (SourceFile, sequence of SourceChunk)
-        The files of the source with their chunks, in order.
-    wanted : ColumnFilter
-        Column selection; collects the names of all columns of the files.
-    read : callable
-        Reads chunks, each with the columns of its file or, for None, with types inferred from its values; see
-        `gpupipe.io.chunks.chunk_reader.read_chunk`.
-    notes : Notes
-        Collects repairs and drops.
+    - `files`: the files of the source with their chunks, in order
+    - `wanted`: column selection; collects the names of all columns of the files
+    - `read`: reads chunks, each with the columns of its file or, for None, with types inferred from its values; see
+      `gpupipe.io.chunks.chunk_reader.read_chunk`
+    - `notes`: collects repairs and drops
 
-    Raises
-    ------
-    DataError
-        If a file is unreadable or corrupt, or there are no rows.
-    SchemaError
-        If a column requested by name is unusable, or its types in two files cannot be combined.
+    Raise DataError if a file is unreadable or corrupt, or there are no rows; SchemaError if a column requested by name
+    is unusable, or its types in two files cannot be combined.
     """
     scan = _Scan(source, read)
     found = scan.read_files(files)

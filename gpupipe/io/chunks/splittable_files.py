@@ -13,11 +13,11 @@ from gpupipe.io.chunks.chunk import SourceChunk
 from gpupipe.io.chunks.parquet_stream import is_steady
 from gpupipe.io.chunks.row_boundaries import NEWLINE, find_data_start, has_lines_with, split_evenly
 from gpupipe.io.csv_settings import WHITESPACE
+from gpupipe.io.file_formats import PACKED, compression_of, has_reader
 from gpupipe.io.file_streams import ByteRange, open_file
 from gpupipe.io.files import SourceFile
 from gpupipe.io.formats.csv.reader import header_of
 from gpupipe.io.formats.parquet_footers import read_groups_of
-from gpupipe.io.formats.registry import PACKED, compression_of, has_reader
 from gpupipe.io.input_files import input_files
 from gpupipe.io.isolation import try_files
 from gpupipe.io.notes import Notes
@@ -33,16 +33,10 @@ CUTTABLE_ENCODINGS = ("utf-8", "utf-8-sig", "ascii", "iso8859-1", "iso8859-15", 
 class SplittableFile:
     """A file and its possible split points.
 
-    Attributes
-    ----------
-    n_bytes : int
-        Approximate size of the file in memory.
-    groups : sequence of int, optional
-        Size of each row group or stripe in bytes.
-    span : (int, int), optional
-        Byte range of the rows of a text file; range of row numbers of a generator.
-    quote, delimiter : int
-        Byte values for a text file; ``quote`` is None without quoting.
+    - `n_bytes`: approximate size of the file in memory
+    - `groups`: size of each row group or stripe in bytes
+    - `span`: byte range of the rows of a text file; range of row numbers of a generator
+    - `quote`, `delimiter`: byte values for a text file; ``quote`` is None without quoting
     """
 
     file: SourceFile

@@ -1,4 +1,4 @@
-"""Generated tables on a device: customers are generated there, bit for bit as on the host; events are copied."""
+"""Generated tables on a device: generated on the host, then copied."""
 
 from __future__ import annotations
 
@@ -6,16 +6,11 @@ import numpy as np
 import pyarrow as pa
 
 from gpupipe.backends.base import DeviceBackend
-from gpupipe.datasets.churn.customers import ID, LEVELS, SCHEMA, CustomerBlock, customer_ids, values
-from gpupipe.datasets.churn.population import MISSING, Population
 from gpupipe.errors import DataError
 from gpupipe.io.chunks.chunk_reader import generate_rows
 from gpupipe.io.column_filter import ColumnFilter
 from gpupipe.io.settings import TableSource
 from gpupipe.table.device.frame_columns import DeviceDictionary, DeviceNumbers
-from gpupipe.typing import Array, ArrayNamespace
-
-BLOCK_ROWS = 1 << 20  # enough to use a device fully; needs about 250 bytes per row besides the columns
 
 Columns = dict[str, DeviceNumbers | DeviceDictionary]
 
@@ -25,8 +20,6 @@ def generate_columns(source: TableSource, wanted: ColumnFilter, backend: DeviceB
 
     Raise DataError if there are no rows, because no customer has an event.
     """
-    if source.generate == "churn":
-        return _customers(source, wanted.pick(SCHEMA.names), backend)
     backend.note(f"{source.generate}: generated on the host, then copied to the device")
     table = generate_rows(source, wanted, (0, source.rows))
     if not table.num_rows:
@@ -34,33 +27,9 @@ def generate_columns(source: TableSource, wanted: ColumnFilter, backend: DeviceB
     return {name: _moved(column, backend) for name, column in zip(table.column_names, table.columns, strict=True)}
 
 
-def _customers(source: TableSource, names: list[str], backend: DeviceBackend) -> Columns:
-    population = Population(backend)
-    drawn: dict[str, list[tuple[Array, Array | None]]] = {name: [] for name in names if name != ID}
-    for start in range(0, source.rows, BLOCK_ROWS):
-        block = CustomerBlock(population, source.seed, start, min(BLOCK_ROWS, source.rows - start))
-        for name, parts in drawn.items():
-            parts.append(values(block, name))
-    # The blocks of a column are released before the next column is concatenated.
-    return {n: _joined(n, drawn.pop(n), backend.xp) if n in drawn else _ids(source, backend) for n in names}
-
-
-def _joined(name: str, parts: list[tuple[Array, Array | None]], xp: ArrayNamespace) -> DeviceNumbers | DeviceDictionary:
-    found = xp.concatenate([values for values, _ in parts])
-    if name in LEVELS:
-        return DeviceDictionary(found, LEVELS[name])
-    some = name in MISSING
-    valid = ~xp.concatenate([missing for _, missing in parts]) if some else xp.ones(len(found), "bool")
-    return DeviceNumbers(found, valid, SCHEMA.field(name).type)
-
-
-def _ids(source: TableSource, backend: DeviceBackend) -> DeviceDictionary:
-    """Return the identifiers, whose distinct strings are generated on the host."""
-    backend.note(f"{ID}: generated on the host")
-    return DeviceDictionary(backend.xp.arange(source.rows, dtype="int32"), customer_ids(source.seed, 0, source.rows))
-
-
 def _moved(column: pa.ChunkedArray, backend: DeviceBackend) -> DeviceNumbers | DeviceDictionary:
+    if pa.types.is_string(column.type):
+        column = column.dictionary_encode()
     if pa.types.is_dictionary(column.type):
         coded = column.unify_dictionaries().combine_chunks()
         return DeviceDictionary(backend.to_device(np.asarray(coded.indices.fill_null(-1))), coded.dictionary)

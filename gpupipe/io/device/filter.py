@@ -25,8 +25,8 @@ from gpupipe.table.device.frame_columns import (
     DeviceColumn,
     DeviceDictionary,
     DeviceNumbers,
-    TextCodes,
     has_texts,
+    text_codes,
 )
 from gpupipe.table.time_columns import MICROS
 from gpupipe.typing import Array
@@ -52,15 +52,11 @@ class _Truth:
 
 
 def filter_columns(columns: dict[str, Any], where: str, rules: TextRules, backend: DeviceBackend) -> dict[str, Any]:
-    """Return the rows of `columns` (Series, TextCodes or DeviceNumbers) for which the filter is true, in order.
+    """Return the rows of `columns` (Series, DeviceNumbers or DeviceDictionary) for which the filter is true, in order.
 
-    Text is decoded before filtering, because its type depends on all rows of the file; the result has DeviceDictionary
-    columns for it.
+    Text is decoded before filtering; the result has DeviceDictionary columns for it.
 
-    Raises
-    ------
-    SchemaError
-        As `gpupipe.io.filter.filter_rows`.
+    Raise SchemaError as `gpupipe.io.filter.filter_rows`.
     """
     tree, names = parse_where(where)
     if not set(names.values()) <= set(columns):
@@ -72,7 +68,7 @@ def filter_columns(columns: dict[str, Any], where: str, rules: TextRules, backen
 
 
 def known_columns(columns: dict[str, Any], rules: TextRules, backend: DeviceBackend) -> dict[str, DeviceColumn]:
-    """Return columns (Series, DeviceNumbers, TextCodes or DeviceDictionary) decoded by the rules."""
+    """Return columns (Series, DeviceNumbers or DeviceDictionary) decoded by the rules."""
     return {name: _known(name, column, rules, backend) for name, column in columns.items()}
 
 
@@ -81,7 +77,7 @@ def _known(name: str, column: Any, rules: TextRules, backend: DeviceBackend) -> 
         return column
     if not has_texts(column):
         return DeviceNumbers.of(column, backend)
-    return rules.decode(name, TextCodes.of(column, backend), backend)
+    return rules.decode(name, *text_codes(column, backend), backend)
 
 
 def _taken(column: DeviceColumn, rows: Array, backend: DeviceBackend) -> DeviceColumn:

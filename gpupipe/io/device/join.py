@@ -31,10 +31,7 @@ def join_columns(
 ) -> tuple[dict[str, DeviceColumn], str]:
     """Return the columns of the main table with the joined columns of table `name`, and a note about matches.
 
-    Raises
-    ------
-    SchemaError
-        As `gpupipe.io.join.read_joined`.
+    Raise SchemaError as `gpupipe.io.join.read_joined`.
     """
     label, on = f"table {name!r}", joined.on
     for key in on.left:
@@ -65,7 +62,7 @@ def key_columns(
 class RawColumns(UserDict[str, Any]):
     """Mapping of columns of a frame; text columns are decoded by the rules of their reader on first access.
 
-    `columns` are Series, DeviceNumbers, TextCodes or DeviceDictionary; `names` are those to include, and missing ones
+    `columns` are Series, DeviceNumbers or DeviceDictionary; `names` are those to include, and missing ones
     are ignored.
     """
 

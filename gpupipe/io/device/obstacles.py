@@ -1,9 +1,8 @@
-"""Reasons to fall back to the CPU for reading a source, checked before reading."""
+"""Formats that the host reads by design, and reasons to fall back to it for others; checked before reading."""
 
 from __future__ import annotations
 
 import ast
-import codecs
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
@@ -16,17 +15,18 @@ from gpupipe.datasets.churn.customers import ID, MOST_IDS, SCHEMA
 from gpupipe.errors import DataError, LimitError
 from gpupipe.io.arrow_types import is_nested, is_text, stated_categories
 from gpupipe.io.column_filter import ColumnFilter
-from gpupipe.io.csv_settings import WHITESPACE, CsvSettings
 from gpupipe.io.file_changes import require_unchanged
 from gpupipe.io.file_streams import open_file
 from gpupipe.io.files import SourceFile, convert_read_errors
 from gpupipe.io.filter_expression import parse_where
 from gpupipe.io.formats.parquet import int96_columns
-from gpupipe.io.formats.registry import compression_of
+from gpupipe.io.in_memory import FORMAT as MEMORY
 from gpupipe.io.input_files import InputFiles, data_files
 from gpupipe.io.settings import JoinedTable, Source, TableSource
 
-FORMATS_ON_DEVICE = ("csv", "parquet", "orc")
+FORMATS_ON_DEVICE = ("parquet", "orc")
+FORMATS_ON_HOST = ("csv", "jsonl", MEMORY)
+READ_ON_HOST = "CSV, JSON lines and tables in memory are read and encoded on the host, then moved to the GPU"
 
 
 class UnsupportedOnDevice(Exception):
@@ -57,6 +57,12 @@ def guard_device_read(file: SourceFile) -> Iterator[None]:
         raise
 
 
+def is_read_on_host(files: InputFiles, tables: Mapping[str, JoinedTable]) -> bool:
+    """Return True if the host reads the main table by design: it, or a table joined to it, is text or in memory."""
+    joined = (files.tables[name] for name in joined_tables(tables))
+    return any(file.format in FORMATS_ON_HOST for found in (files.source, *joined) for file in found)
+
+
 def require_plain(
     source: TableSource,
     tables: Mapping[str, JoinedTable] | None = None,
@@ -65,8 +71,8 @@ def require_plain(
 ) -> None:
     """Raise UnsupportedOnDevice if a source, or a table joined to it, must be read on the host.
 
-    Settings and file footers are checked. Obstacles in the rows of CSV files are found during reading. Files need a
-    reader, the library cuDF; generated tables do not. Raise DataError if a file cannot be read.
+    Settings and file footers are checked; `is_read_on_host` is False. Files need a reader, the library cuDF; generated
+    tables do not. Raise DataError if a file cannot be read.
     """
     for table in [source, *joined_tables(tables).values()]:
         _require_plain_settings(table)
@@ -121,18 +127,7 @@ def require_plain_files(files: Sequence[SourceFile], source: TableSource) -> Non
     files = data_files(files)
     for file in files:
         _require_local(file)
-        if file.format == "csv" and compression_of(file.path):
-            what = "compressed csv is not supported on the GPU"
-            raise UnsupportedOnDevice(what, "source.path", "decompress, or write Parquet")
-        if file.format == "csv":
-            _require_plain_csv(source.csv)
-    formats = sorted({file.format for file in files})
-    if "csv" not in formats:
-        _require_same_columns(files, source)
-    elif len(formats) > 1:
-        raise UnsupportedOnDevice(
-            f"mixed file formats are not supported on the GPU: {', '.join(formats)}", "source.path", "write one format"
-        )
+    _require_same_columns(files, source)
 
 
 def _require_local(file: SourceFile) -> None:
@@ -144,28 +139,6 @@ def _require_local(file: SourceFile) -> None:
     if file.partitions:
         what = f"hive-partitioned paths ({', '.join(file.partitions)}) are not supported on the GPU"
         raise UnsupportedOnDevice(what, "source.path", "write the partition columns to the files")
-
-
-def _require_plain_csv(settings: CsvSettings) -> None:
-    if codecs.lookup(settings.encoding).name not in ("utf-8", "ascii"):
-        what = f"the encoding {settings.encoding} is not supported on the GPU"
-        raise UnsupportedOnDevice(what, "source.csv.encoding", "write the file in UTF-8")
-    if settings.decimal != ".":
-        what = f"the decimal separator {settings.decimal!r} is not supported on the GPU"
-        raise UnsupportedOnDevice(what, "source.csv.decimal", "write numbers with '.'")
-    if settings.thousands is not None:
-        what = "thousands separators are not supported on the GPU"
-        raise UnsupportedOnDevice(what, "source.csv.thousands", "write numbers without them")
-    if settings.comment is not None:
-        what = "lines with comments are not supported on the GPU"
-        raise UnsupportedOnDevice(what, "source.csv.comment", "write the file without them")
-    if settings.delimiter == WHITESPACE:
-        raise UnsupportedOnDevice(
-            "whitespace delimiters are not supported on the GPU", "source.csv.delimiter", "write the file with commas"
-        )
-    if not (settings.delimiter or ",").isascii() or not (settings.quote or '"').isascii():
-        what = "delimiters and quotes that are not ASCII are not supported on the GPU"
-        raise UnsupportedOnDevice(what, "source.csv", "use ASCII characters")
 
 
 def _require_same_columns(files: Sequence[SourceFile], source: TableSource) -> None:

@@ -3,10 +3,8 @@
 Sources that a device would read differently raise `UnsupportedOnDevice` and fall back to the host: see
 `gpupipe.io.device.obstacles`.
 
-Two properties depend on cuDF and can be verified on a GPU only: its Parquet and ORC readers return the same values as
-Arrow's readers (dates as timestamps in seconds, timestamps with a zone in UTC), and its CSV reader splits rows and
-fields according to RFC 4180. Types, missing values and number parsing do not depend on cuDF: see
-`gpupipe.io.device.csv.reader`.
+One property depends on cuDF and can be verified on a GPU only: its Parquet and ORC readers return the same values as
+Arrow's readers (dates as timestamps in seconds, timestamps with a zone in UTC).
 
 A device does not report corrupt Parquet pages by their checksum, as the host does, nor times after the year 294246,
 which are null on both.
@@ -14,9 +12,9 @@ which are null on both.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import pyarrow as pa
@@ -25,22 +23,23 @@ from pyarrow import orc
 
 from gpupipe.backends.base import DeviceBackend
 from gpupipe.errors import DataError
+from gpupipe.io.chunks.parquet_stream import ParquetStream
 from gpupipe.io.column_filter import ColumnFilter
-from gpupipe.io.device.csv.reader import csv_columns
 from gpupipe.io.device.datasets import generate_columns
 from gpupipe.io.device.filter import filter_columns, known_columns
 from gpupipe.io.device.join import join_columns
 from gpupipe.io.device.obstacles import guard_device_read, joined_tables
-from gpupipe.io.device.text_values import text_rules
 from gpupipe.io.file_changes import require_unchanged
 from gpupipe.io.file_streams import open_file
 from gpupipe.io.files import SourceFile, mask
 from gpupipe.io.input_files import InputFiles, data_files
+from gpupipe.io.missing_values import clean_texts
 from gpupipe.io.notes import Notes
 from gpupipe.io.plain_tables import usable_names
 from gpupipe.io.settings import JoinedTable, TableSource
 from gpupipe.table.device.encode import TextRules
 from gpupipe.table.device.frame_columns import DeviceNumbers
+from gpupipe.table.schema import NULL_VALUES
 
 Columns = dict[str, Any]
 
@@ -49,14 +48,10 @@ Columns = dict[str, Any]
 class LoadedFrame:
     """A table in a backend's memory, with the files it was read from.
 
-    Attributes
-    ----------
-    columns : dict of str to (Series, DeviceNumbers, TextCodes or DeviceDictionary)
-        Input of `gpupipe.table.device.encode.encode_frame`. Files are in sorted order, rows in the order of the file.
-    rules : TextRules
-        Rules for its strings.
-    notes : Notes
-        Dropped columns; encoding adds further notes.
+    - `columns`: input of `gpupipe.table.device.encode.encode_frame`. Files are in sorted order, rows in the order of
+      the file.
+    - `rules`: rules for its strings
+    - `notes`: dropped columns; encoding adds further notes
     """
 
     columns: Columns
@@ -76,12 +71,7 @@ def read_frame(
     `gpupipe.io.device.obstacles.require_plain` must have accepted them. `files` are the files of all tables, if already
     listed.
 
-    Raises
-    ------
-    UnsupportedOnDevice
-        If a table must be read on the host.
-    DataError, SchemaError
-        As `gpupipe.io.join.read_joined`.
+    Raise DataError or SchemaError as `gpupipe.io.join.read_joined`.
     """
     files = InputFiles.find(source, tables) if files is None else files
     loaded = _read_table(source, backend, files.source)
@@ -96,10 +86,7 @@ def _read_table(source: TableSource, backend: DeviceBackend, files: Sequence[Sou
         columns = _finish(generate_columns(source, wanted, backend), TextRules(), wanted, source, backend)
         return LoadedFrame(columns, TextRules(), list(files), notes)
     files = data_files(files)
-    if files[0].format == "csv":
-        columns, rules = csv_columns(files, wanted, source, backend, notes)
-    else:
-        columns, rules = _read_all(files, wanted, source, backend, notes), text_rules(notes, source.strips_typed_files)
+    columns, rules = _read_all(files, wanted, source, backend, notes), text_rules(notes, source.strips_typed_files)
     return LoadedFrame(_finish(columns, rules, wanted, source, backend), rules, files, notes)
 
 
@@ -148,8 +135,7 @@ def _read_all(
     typed = [name for name, kind in kinds.items() if not pa.types.is_null(kind)]
     are_alike = filled[0].format == "parquet" and all(layout.equals(layouts[0]) for layout in layouts[1:])
     frame = _together(filled, typed, backend, notes) if are_alike else _one_by_one(filled, typed, backend)
-    columns = {name: device_column(name, kind, frame, backend) for name, kind in kinds.items()}
-    return columns
+    return {name: device_column(name, kind, frame, backend) for name, kind in kinds.items()}
 
 
 def _footer(file: SourceFile, stream: Any) -> tuple[pa.Schema, Any, int]:
@@ -188,9 +174,71 @@ def _one_by_one(files: list[SourceFile], names: list[str], backend: DeviceBacken
     return frames[0] if len(frames) == 1 else backend.frame.concat(frames, ignore_index=True)
 
 
+def text_rules(notes: Notes, strip: bool) -> TextRules:
+    """Return the rules for texts, which clean them as on the host; adds notes about missing values."""
+
+    def read(name: str, texts: pa.StringArray) -> pa.StringArray:
+        cleaned, gone = clean_texts(pa.chunked_array([texts.dictionary_encode()]), strip=strip)
+        notes.add_missing(name, gone)
+        return cleaned.cast(pa.string()).combine_chunks()
+
+    return TextRules(read, NULL_VALUES)
+
+
 def device_column(name: str, kind: pa.DataType, frame: Any, backend: DeviceBackend) -> Any:
     """Return a column of a frame; null columns are converted as on the host."""
     xp = backend.xp
     if pa.types.is_null(kind):
         return DeviceNumbers(xp.zeros(len(frame), "float64"), xp.zeros(len(frame), "bool"), pa.float64())
     return frame[name]
+
+
+@dataclass
+class FrameStream:
+    """A Parquet source that a device reads in chunks.
+
+    `notes`: dropped columns, complete after all chunks have been read; encoding adds further notes.
+    """
+
+    stream: ParquetStream
+    backend: DeviceBackend
+    notes: Notes = field(default_factory=Notes)
+
+    @property
+    def rules(self) -> TextRules:
+        """Rules for the strings."""
+        return text_rules(self.notes, self.stream.source.strips_typed_files)
+
+    def columns(self) -> Iterator[Columns]:
+        """Yield the columns of each non-empty chunk, in the form of `read_frame`.
+
+        Raise DataError if a file cannot be read, or there are no rows; SchemaError if a column is missing.
+        """
+        source, wanted, n_rows = self.stream.source, ColumnFilter(self.stream.source), 0
+        for file in self.stream.files:
+            chunks = [chunk.groups for chunk in self.stream.chunks if chunk.file is file]
+            for columns in self._of_file(file, chunks, wanted):
+                if source.where:
+                    columns = filter_columns(columns, source.where, self.rules, self.backend)
+                wanted.check(list(columns), mask(source.label))
+                found = len(next(iter(columns.values())))
+                n_rows += found
+                if found:
+                    yield {name: column for name, column in columns.items() if wanted.is_wanted(name)}
+        if not n_rows:
+            raise DataError("no row passes the filter", where=f"where: {source.where}", fix="loosen the filter")
+
+    def _of_file(
+        self, file: SourceFile, chunks: Sequence[tuple[int, ...] | None], wanted: ColumnFilter
+    ) -> Iterator[Columns]:
+        with open_file(file) as handle:
+            schema = pq.read_schema(handle)
+        names = usable_names(schema, file, wanted, self.notes)
+        typed = [name for name in names if not pa.types.is_null(schema.field(name).type)]
+        if not chunks:
+            self.notes.add(f"no rows in {mask(file.path)}")
+        for groups in chunks:
+            with guard_device_read(file):
+                frame = self.backend.read_columns("parquet", [file.path], typed, groups)
+            if len(frame):
+                yield {name: device_column(name, schema.field(name).type, frame, self.backend) for name in names}

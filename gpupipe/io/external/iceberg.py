@@ -11,8 +11,14 @@ from typing import Any
 
 import pyarrow as pa
 
-from gpupipe.io.external.column_choice import describe_choice, needed_columns
-from gpupipe.io.external.open_table import OpenTable, convert_errors, guard_batches, load_library
+from gpupipe.io.external.open_table import (
+    OpenTable,
+    convert_errors,
+    describe_choice,
+    guard_batches,
+    load_library,
+    needed_columns,
+)
 from gpupipe.io.external.row_predicate import Condition, JointCondition, implied_condition
 from gpupipe.io.settings import TableSource
 from gpupipe.io.table_folder import TableFolder, require_inside, without_scheme

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import hashlib
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from importlib import import_module
@@ -12,8 +13,10 @@ from typing import Any
 import pyarrow as pa
 
 from gpupipe.errors import ConfigError, DataError, GpupipeError
+from gpupipe.io.column_filter import ColumnFilter
 from gpupipe.io.external.row_predicate import Condition
 from gpupipe.io.files import mask, reason_of
+from gpupipe.io.settings import JoinedTable, Source, TableSource
 from gpupipe.system_errors import memory_shortage
 
 _NOISE = re.compile(r"\x1b\[[0-9;]*m|^[A-Z_]+: |\[libpq\] |Query was:.*|\s*[.] SQLSTATE: \w+", re.DOTALL)
@@ -23,16 +26,10 @@ _NOISE = re.compile(r"\x1b\[[0-9;]*m|^[A-Z_]+: |\[libpq\] |Query was:.*|\s*[.] S
 class OpenTable:
     """Rows of an external table to be copied.
 
-    Attributes
-    ----------
-    label : str
-        The table, without secrets.
-    pin : str
-        The state of the table; ``""`` if only its content shows it.
-    settings : mapping of str to int
-        See `gpupipe.io.table_copy.TableCopy`.
-    condition : Condition, optional
-        Condition of the rows to copy, if `batches` may have others.
+    - `label`: the table, without secrets
+    - `pin`: the state of the table; ``""`` if only its content shows it
+    - `settings`: see `gpupipe.io.table_copy.TableCopy`
+    - `condition`: condition of the rows to copy, if `batches` may have others
     """
 
     label: str
@@ -86,3 +83,26 @@ def _reason(error: Exception, secrets: tuple[str, ...]) -> str:
     for secret in secrets:
         text = text.replace(secret, "***")
     return reason_of(type(error)(text) if not text.strip() else Exception(text)).rstrip(" .")
+
+
+def needed_columns(source: TableSource, names: Sequence[str], also: frozenset[str]) -> list[str]:
+    """Return the columns to copy, in the order of the table.
+
+    These are the columns of the result, of the row filter and of ``id:``, those in `also`, and those that ``drop:``
+    names exactly, which may identify rows. All columns of a table of events, because ops name them.
+    """
+    if isinstance(source, JoinedTable) and not source.is_joined:
+        return list(names)
+    named = {*also, *source.drop, *(source.id if isinstance(source, Source) else ())}
+    if isinstance(source, JoinedTable):
+        named |= {*source.on.right}
+    picked = {*ColumnFilter(source).pick(names)}
+    return [name for name in names if name in picked or name in named] or list(names)
+
+
+def describe_choice(names: Sequence[str], all_names: Sequence[str], condition: Condition | None) -> str:
+    """Return a text that differs between two choices of columns and rows; "" for all of both."""
+    if len(names) == len(all_names) and condition is None:
+        return ""
+    found = hashlib.sha256(repr((list(names), condition)).encode()).hexdigest()[:16]
+    return f", {len(names)} of {len(all_names)} columns{'' if condition is None else ', filtered'} ({found})"

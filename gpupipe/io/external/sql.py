@@ -2,18 +2,25 @@
 
 Queries are sent as they are, because a query inside another one need not keep its order. But first, the parser of the
 database must accept the query in parentheses, as a table of another one. Texts with two statements, statements that are
-not a SELECT, and WITH clauses that write do not pass. Transactions and database files are opened read-only.
+not a SELECT, and WITH clauses that write do not pass. Transactions and database files are opened read-only. Ctrl-C and
+a limit of time end the wait for a server, and notices of libpq are not printed.
 """
 
 from __future__ import annotations
 
+import ctypes
+import math
 import os
+import platform
 import re
 import sys
 import tempfile
+import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, suppress
 from pathlib import Path
+from queue import Empty, SimpleQueue
+from threading import Thread
 from typing import Any
 from urllib.parse import parse_qsl, quote, unquote, urlsplit
 
@@ -21,11 +28,51 @@ import pyarrow as pa
 
 from gpupipe.errors import DataError
 from gpupipe.io.external.open_table import OpenTable, convert_errors, guard_batches, load_library
-from gpupipe.io.external.server_calls import wait_for, without_notices
 from gpupipe.io.files import reason_of
 from gpupipe.io.origin_settings import DATABASE_FILE, SECRET, SqlOptions
 from gpupipe.io.settings import TableSource
 from gpupipe.io.table_copy import PREFIX
+
+POLL_SECONDS = 0.2
+
+
+def wait_for(call: Callable[[], Any], seconds: float = math.inf) -> Any:
+    """Return the result of a call in a thread, which Ctrl-C does not end; raise TimeoutError after `seconds`."""
+    done: SimpleQueue[tuple[Any, BaseException | None]] = SimpleQueue()
+
+    def run() -> None:
+        try:
+            done.put((call(), None))
+        except BaseException as error:
+            done.put((None, error))
+
+    Thread(target=run, daemon=True).start()
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        with suppress(Empty):  # many waits: since the driver was imported, signals do not end one
+            result, error = done.get(timeout=max(0.0, min(POLL_SECONDS, end - time.monotonic())))
+            if error is not None:
+                raise error
+            return result
+    raise TimeoutError(f"the server did not answer within {seconds:g} s")
+
+
+@contextmanager
+def without_notices() -> Iterator[None]:
+    """Drop what C libraries print: libpq prints notices of the server as they are."""
+    if platform.libc_ver()[0] != "glibc":
+        yield
+        return
+    library = ctypes.CDLL(None)
+    library.fopen.restype = ctypes.c_void_p
+    stream = ctypes.c_void_p.in_dll(library, "stderr")
+    printed, stream.value = stream.value, library.fopen(os.devnull.encode(), b"w")
+    try:
+        yield
+    finally:
+        if not isinstance(sys.exc_info()[1], TimeoutError | KeyboardInterrupt):  # then the call goes on in its thread
+            stream.value = printed
+
 
 BATCH_ROWS = 65_536
 EXTRA = "sql"

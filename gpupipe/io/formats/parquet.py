@@ -35,12 +35,8 @@ def read(
 
     Nested columns, and columns of long binary values that are not text, are not decoded unless requested by name.
 
-    Raises
-    ------
-    DataError
-        If the file is corrupt, truncated or encrypted, or has no usable column.
-    SchemaError
-        If a column requested by name is unusable.
+    Raise DataError if the file is corrupt, truncated or encrypted, or has no usable column; SchemaError if a column
+    requested by name is unusable.
     """
     (table,) = read_groups(file, wanted, notes, [groups])  # exhausts the generator, which then checks for file changes
     return table

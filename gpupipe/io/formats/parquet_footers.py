@@ -29,12 +29,8 @@ WIDEST = 8
 class RowGroups:
     """The row groups of a Parquet file, restricted to the selected columns.
 
-    Attributes
-    ----------
-    decoded : list of int
-        Approximate size of each row group in Arrow memory, in bytes.
-    encoded : int
-        Maximum size of the encoded table in bytes.
+    `decoded`: approximate size of each row group in Arrow memory, in bytes. `encoded`: maximum size of the encoded
+    table in bytes.
     """
 
     schema: pa.Schema
@@ -48,10 +44,7 @@ def read_groups_of(file: SourceFile, source: TableSource, written_out: bool = Fa
 
     With `written_out`, text is estimated as strings per row, as in device frames, instead of dictionary codes.
 
-    Raises
-    ------
-    DataError, SchemaError
-        As `gpupipe.io.formats.parquet.read`.
+    Raise DataError or SchemaError as `gpupipe.io.formats.parquet.read`.
     """
     with open_file(file) as handle:
         probe = pq.ParquetFile(handle)

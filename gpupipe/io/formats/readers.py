@@ -11,9 +11,9 @@ import pyarrow as pa
 
 from gpupipe.entry_points import InstalledPlugin
 from gpupipe.io.column_filter import ColumnFilter
+from gpupipe.io.file_formats import FORMATS, READERS
 from gpupipe.io.file_streams import open_file
 from gpupipe.io.files import SourceFile
-from gpupipe.io.formats.registry import FORMATS, READERS
 from gpupipe.io.notes import Notes
 from gpupipe.io.plain_tables import usable_names
 from gpupipe.io.settings import TableSource

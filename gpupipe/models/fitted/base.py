@@ -10,12 +10,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 from gpupipe.models.fitted.prediction import Prediction, column_bounds
-from gpupipe.models.fitted.rows.estimator import LIBRARIES, RowEstimator
+from gpupipe.models.fitted.row_estimator import LIBRARIES, RowEstimator
 from gpupipe.tasks import CLASSIFICATION, TargetSpec, Task
 from gpupipe.typing import ArrayNamespace
 
 if TYPE_CHECKING:
-    from gpupipe.models.fitted.contributions.base import Explainer, Scale
+    from gpupipe.models.contributions.base import Explainer, Scale
     from gpupipe.tensors.receipt import Receipt
     from gpupipe.typing import Array, HostArray
     from gpupipe_kernels.engines import HostEngine
@@ -23,34 +23,18 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, repr=False)
 class FittedModel(ABC):
-    """A trained model of one library.
-
-    Attributes
-    ----------
-    estimator : object
-        The estimator object of the library.
-    feature_names : tuple of str
-        Names of the columns of the matrix, in order; empty if they have none.
-    n_classes : int
-        Number of classes of the target; 0 without classes.
-    classes : tuple of int
-        Class codes that occurred in the training rows; all other classes get probability 0.
-    notes : tuple of str
-        Notes for the report: on the training, and on differences from scikit-learn.
-    targets : tuple of TargetSpec
-        The targets of the task multioutput.
-    """
+    """A trained model of one library."""
 
     library: ClassVar[str]
     file: ClassVar[str]
 
-    estimator: Any
+    estimator: Any  # the estimator object of the library
     task: Task
-    feature_names: tuple[str, ...] = ()
-    n_classes: int = 0
-    classes: tuple[int, ...] = ()
-    notes: tuple[str, ...] = ()
-    targets: tuple[TargetSpec, ...] = field(default=(), kw_only=True)
+    feature_names: tuple[str, ...] = ()  # names of the columns of the matrix, in order; empty if they have none
+    n_classes: int = 0  # number of classes of the target; 0 without classes
+    classes: tuple[int, ...] = ()  # class codes that occurred in the training rows; all other classes get probability 0
+    notes: tuple[str, ...] = ()  # notes for the report: on the training, and on differences from scikit-learn
+    targets: tuple[TargetSpec, ...] = field(default=(), kw_only=True)  # the targets of the task multioutput
 
     @classmethod
     def of(
@@ -114,7 +98,7 @@ class FittedModel(ABC):
         """
         if (portable := self.portable()) is not self:
             return portable.explainer(background)
-        from gpupipe.models.fitted.contributions.permutations import OutputExplainer, predicted_outputs
+        from gpupipe.models.contributions.permutations import OutputExplainer, predicted_outputs
 
         scale: Scale = "probability" if self.has_classes else "score"
         return OutputExplainer(predicted_outputs(self), background(), scale, self.n_margins)
@@ -195,14 +179,19 @@ class FittedModel(ABC):
         folder = Path(folder)
         folder.mkdir(parents=True, exist_ok=True)
         (self._write_quickly if quick else self._write)(folder / self.file)
+        return self._describe([self.file])
+
+    def _describe(self, files: list[str]) -> dict[str, Any]:
+        """Return the description of a model whose files have been written."""
+        targets = [{"task": target.task, "n_classes": target.n_classes} for target in self.targets]
         return {
             "library": self.library,
-            "files": [self.file],
+            "files": files,
             "task": self.task,
             "feature_names": list(self.feature_names),
             "n_classes": self.n_classes,
             "classes": list(self.classes),
-            **describe_targets(self.targets),
+            **({"targets": targets} if targets else {}),
         }
 
     def _names(self, n_columns: int) -> tuple[str, ...]:
@@ -244,12 +233,6 @@ def select_columns(X: Array, columns: tuple[int, ...]) -> Array:
     else:
         found = X.T[list(columns)].T
     return found
-
-
-def describe_targets(targets: Sequence[TargetSpec]) -> dict[str, Any]:
-    """Return the entry about several targets in a model's description; none for a single target."""
-    described = [{"task": target.task, "n_classes": target.n_classes} for target in targets]
-    return {"targets": described} if described else {}
 
 
 def outputs_of_scores(score: Array, targets: Sequence[TargetSpec], xp: ArrayNamespace | None = None) -> Array:

@@ -33,25 +33,13 @@ _VERSION = re.compile(r"[A-Za-z0-9][A-Za-z0-9.+!_-]{0,98}")
 
 @dataclass(frozen=True)
 class PluginEstimator:
-    """A fitted estimator of a plug-in, with rows and their outputs that prove that it was loaded correctly.
-
-    Attributes
-    ----------
-    arrays : mapping of str to array
-        Its state.
-    X : array of float32, shape (at most 64, d)
-        Training rows.
-    output : array of float64, shape (n,) or (n, k)
-        Their values, or their probabilities of each class.
-    plugin : dict of str to str
-        Name, distribution and version of the plug-in that trained it.
-    """
+    """A fitted estimator of a plug-in, with rows and their outputs that prove that it was loaded correctly."""
 
     estimator: Any
-    arrays: Mapping[str, HostArray]
-    X: HostArray
-    output: HostArray
-    plugin: Mapping[str, str]
+    arrays: Mapping[str, HostArray]  # its state
+    X: HostArray  # float32, shape (at most 64, d): training rows
+    output: HostArray  # float64, shape (n,) or (n, k): their values, or their probabilities of each class
+    plugin: Mapping[str, str]  # name, distribution and version of the plug-in that trained it
 
     @classmethod
     def of(
@@ -139,16 +127,9 @@ def read_plugin(data: bytes, described: Any, expected: Description, where: str) 
     """Return the estimator in the content of a file.
 
     The installed package may have another version than the one that trained the model, if it reproduces the recorded
-    outputs. `described` is the entry ``plugin`` of the description of the model.
-
-    Raises
-    ------
-    ValueError
-        If the description or the file is malformed.
-    ConfigError
-        If the plug-in is not installed, or cannot be loaded.
-    ArtifactError
-        If the plug-in does not reproduce the recorded outputs.
+    outputs. `described` is the entry ``plugin`` of the description of the model. Raise ValueError if the description or
+    the file is malformed; ConfigError if the plug-in is not installed, or cannot be loaded; ArtifactError if the
+    plug-in does not reproduce the recorded outputs.
     """
     import numpy as np
 

@@ -16,37 +16,21 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Prediction:
-    """Predictions for n rows. Only the fields of the task are set; all arrays are on the host, or all on a device.
-
-    Attributes
-    ----------
-    probability : array of float64, shape (n,) or (n, k)
-        binary: probability of class 1. multiclass: probability of each of the k classes.
-    value : array of float64, shape (n,)
-        regression: predicted value.
-    quantiles : array of float64, shape (n, k)
-        quantile: the predicted quantile of each of the k levels, ascending in each row.
-    outputs : array of float64, shape (n, k)
-        multioutput: for each target its predicted value, the probability of class 1 of two, or that of each class.
-    label : array of int32, shape (n,)
-        clustering: cluster of the row.
-    distance : array of float64, shape (n,)
-        clustering: distance to the center of that cluster.
-    embedding : array of float32, shape (n, k)
-        embedding: coordinates of the row.
-    targets : tuple of TargetSpec
-        multioutput: the targets, in the order of their columns in `outputs`.
-    """
+    """Predictions for n rows. Only the fields of the task are set; all arrays are on the host, or all on a device."""
 
     task: Task
+    # binary: probability of class 1, float64, shape (n,). multiclass: that of each of the k classes, shape (n, k).
     probability: Array | None = None
-    value: Array | None = None
+    value: Array | None = None  # regression: predicted value, float64, shape (n,)
+    # quantile: the predicted quantile of each of the k levels, ascending in each row; float64, shape (n, k).
     quantiles: Array | None = None
+    # multioutput: for each target its predicted value, the probability of class 1 of two, or that of each class;
+    # float64, shape (n, k).
     outputs: Array | None = None
-    label: Array | None = None
-    distance: Array | None = None
-    embedding: Array | None = None
-    targets: tuple[TargetSpec, ...] = ()
+    label: Array | None = None  # clustering: cluster of the row, int32, shape (n,)
+    distance: Array | None = None  # clustering: distance to the center of that cluster, float64, shape (n,)
+    embedding: Array | None = None  # embedding: coordinates of the row, float32, shape (n, k)
+    targets: tuple[TargetSpec, ...] = ()  # multioutput: the targets, in the order of their columns in `outputs`
 
     @staticmethod
     def of_targets(parts: Sequence[Prediction], xp: ArrayNamespace | None = None) -> Prediction:

@@ -14,37 +14,17 @@ Kind = Literal["mlp", "resnet", "ft_transformer"]
 
 @dataclass(frozen=True)
 class Architecture:
-    """The shape of a network.
-
-    Attributes
-    ----------
-    n_numbers : int
-        Number of numeric columns; they come first.
-    cardinalities : tuple of int
-        Number of ids of each categorical column.
-    n_outputs : int
-        1 for two classes and for regression, else the number of classes.
-    n_bins : int
-        Bins per numeric column; see `gpupipe.models.neural.embeddings.NumberEmbedding`.
-    embedding_size : int
-        Length of the vector of each number and each category.
-    depth : int
-        Number of layers of the perceptron, or of blocks of the other networks.
-    width : int
-        Width of each layer; for a transformer it is `embedding_size`.
-    hidden : int
-        Width inside a block.
-    """
+    """The shape of a network."""
 
     kind: Kind
-    n_numbers: int
-    cardinalities: tuple[int, ...]
-    n_outputs: int
-    n_bins: int
-    embedding_size: int
-    depth: int
-    width: int = 0
-    hidden: int = 0
+    n_numbers: int  # number of numeric columns; they come first
+    cardinalities: tuple[int, ...]  # number of ids of each categorical column
+    n_outputs: int  # 1 for two classes and for regression, else the number of classes
+    n_bins: int  # bins per numeric column; see `gpupipe.models.neural.embeddings.NumberEmbedding`
+    embedding_size: int  # length of the vector of each number and each category
+    depth: int  # number of layers of the perceptron, or of blocks of the other networks
+    width: int = 0  # width of each layer; for a transformer it is `embedding_size`
+    hidden: int = 0  # width inside a block
     heads: int = 1
     dropout: float = 0.0
     hidden_dropout: float = 0.0

@@ -22,13 +22,9 @@ class NumberEmbedding(nn.Module):
     Embeddings for Numerical Features in Tabular Deep Learning", NeurIPS 2022, section 3.1).
 
     A column with fewer than `n_bins` bins has unused ones; vectors have length `size`.
-
-    Attributes
-    ----------
-    lower, width : buffers of float32, shape (n_numbers, n_bins)
-        Lower edge and width of each bin; see `set_edges`.
     """
 
+    # lower, width: buffers of float32, shape (n_numbers, n_bins): lower edge and width of each bin; see `set_edges`.
     lower: Tensor
     width: Tensor
 

@@ -48,6 +48,9 @@ def fit_network(
 ) -> FittedNeural:
     """Train `model` on the device of the matrix and return the fitted network.
 
+    Raise DataError if there are too few rows; ConfigError if the ids are not the last columns, there are more processes
+    than rows, or the loss is NaN.
+
     Parameters
     ----------
     X : array of float32, shape (n, d), column-major
@@ -57,13 +60,6 @@ def fit_network(
     weights : array of float, shape (n,), optional
     classes : tuple of int
         See `FittedModel`.
-
-    Raises
-    ------
-    DataError
-        If there are too few rows.
-    ConfigError
-        If the ids are not the last columns, there are more processes than rows, or the loss is NaN.
     """
     problem = make_training_problem(model, X.shape[1], y, weights, classes, context)
     n_processes, resources = _n_processes(context), context.resources
@@ -92,17 +88,11 @@ def fit_network(
 
 @dataclass(frozen=True)
 class TrainingStep:
-    """One of the two trainings of a network.
-
-    Attributes
-    ----------
-    n_epochs : int, optional
-        Number of epochs of the second training, on all rows.
-    """
+    """One of the two trainings of a network."""
 
     model: NeuralSettings
     problem: TrainingProblem
-    n_epochs: int | None = None
+    n_epochs: int | None = None  # number of epochs of the second training, on all rows
 
     @property
     def is_refit(self) -> bool:

@@ -63,38 +63,28 @@ def matrix_tensor(matrix: Array) -> tuple[Tensor, Receipt]:
 
 @dataclass(frozen=True)
 class TrainingShard:
-    """The rows of a shard.
+    """The rows of a shard."""
 
-    Attributes
-    ----------
-    training, validation : TensorBatch
-        Rows that the weights are fitted to, and held-out rows that select the best epoch; row-major.
-    sample : Tensor of float32, shape (m, n_numbers), optional
-        On rank 0, a sample of the training rows of all shards, from which the bin edges of numbers are computed.
-    """
-
+    # training, validation: rows that the weights are fitted to, and held-out rows that select the best epoch;
+    # row-major.
     training: TensorBatch[Tensor]
     validation: TensorBatch[Tensor]
+    # Tensor of float32, shape (m, n_numbers): on rank 0, a sample of the training rows of all shards, from which the
+    # bin edges of numbers are computed.
     sample: Tensor | None = None
 
 
 @dataclass(frozen=True)
 class ShardedProblem:
-    """The training problem that all ranks share.
-
-    Attributes
-    ----------
-    heights : tuple of int
-        Number of training rows of each shard: one shard per rank, or a single shard for all ranks.
-    n_epochs, quantiles, targets
-        As for `TrainingSpec`.
-    """
+    """The training problem that all ranks share."""
 
     model: NeuralSettings
     architecture: Architecture
     task: Task
     seed: int
+    # Number of training rows of each shard: one shard per rank, or a single shard for all ranks.
     heights: tuple[int, ...]
+    # n_epochs, quantiles, targets: as for `TrainingSpec`.
     n_epochs: int | None = None
     quantiles: tuple[float, ...] = ()
     targets: tuple[TargetSpec, ...] = ()

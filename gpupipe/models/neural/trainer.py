@@ -39,28 +39,14 @@ class Epoch:
 
 @dataclass
 class Progress:
-    """Progress of a training.
-
-    Attributes
-    ----------
-    best : int
-        Index of the best epoch; -1 before the first.
-    weights : dict of str to Tensor
-        Weights of the best epoch.
-    micro_batch : int
-        Number of rows that pass through the network at once.
-    resumed : int
-        Number of epochs restored from a checkpoint.
-    damage : str
-        The reason that a checkpoint could not be read; "" if it could, or there was none.
-    """
+    """Progress of a training."""
 
     epochs: list[Epoch] = field(default_factory=list)
-    best: int = -1
-    weights: dict[str, Tensor] = field(default_factory=dict)
-    micro_batch: int = 0
-    resumed: int = 0
-    damage: str = ""
+    best: int = -1  # index of the best epoch; -1 before the first
+    weights: dict[str, Tensor] = field(default_factory=dict)  # weights of the best epoch
+    micro_batch: int = 0  # number of rows that pass through the network at once
+    resumed: int = 0  # number of epochs restored from a checkpoint
+    damage: str = ""  # the reason that a checkpoint could not be read; "" if it could, or there was none
 
     def is_over(self, spec: TrainingSpec) -> bool:
         """Return whether all epochs are complete, or `patience` is exhausted."""

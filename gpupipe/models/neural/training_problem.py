@@ -26,29 +26,22 @@ LEAST_ROWS = 16  # fewer rows are too few once some are held out
 
 @dataclass(frozen=True)
 class TrainingProblem:
-    """One neural fit: its network, rows and target; arrays are on the host.
-
-    Attributes
-    ----------
-    training, validation : array of int64
-        Rows that the weights are fitted to, and held-out rows that select the best epoch; ascending.
-    given : ValidationRows, optional
-        Rows of another matrix, of which `validation` are held out; their target is in the form of the loss.
-    target : array, shape (n,) or (n, k)
-        Target of all rows in the form of the loss: int64 codes, or float32, centered and scaled; of several targets,
-        codes and numbers as float32.
-    weight : array of float32, shape (n,), optional
-    center, scale : float, or array of float64, shape (n_outputs,)
-        Center and scale of the target; of several targets, of each output, 0 and 1 for classes.
-    """
+    """One neural fit: its network, rows and target; arrays are on the host."""
 
     architecture: Architecture
+    # training, validation: int64: rows that the weights are fitted to, and held-out rows that select the best epoch;
+    # ascending.
     training: Array
     validation: Array
+    # shape (n,) or (n, k): target of all rows in the form of the loss: int64 codes, or float32, centered and
+    # scaled; of several targets, codes and numbers as float32.
     target: Array
-    weight: Array | None
+    weight: Array | None  # float32, shape (n,)
+    # center, scale: float, or float64, shape (n_outputs,): center and scale of the target; of several targets, of each
+    # output, 0 and 1 for classes.
     center: float | Array
     scale: float | Array
+    # Rows of another matrix, of which `validation` are held out; their target is in the form of the loss.
     given: ValidationRows | None = None
 
     def with_all_rows(self) -> TrainingProblem:

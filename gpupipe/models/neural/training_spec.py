@@ -13,29 +13,17 @@ from gpupipe.tasks import TargetSpec, Task
 
 @dataclass(frozen=True)
 class TrainingSpec:
-    """The settings of one training, with every "auto" resolved.
-
-    Attributes
-    ----------
-    batch_size : int
-        Rows per step, of all processes together.
-    precision : {"float32", "bf16", "fp16"}
-    n_epochs : int, optional
-        Number of epochs of a training without held-out rows. None: held-out rows choose the best epoch.
-    quantiles : tuple of float
-        Levels of the task quantile.
-    targets : tuple of TargetSpec
-        The targets of the task multioutput.
-    """
+    """The settings of one training, with every "auto" resolved."""
 
     model: NeuralSettings
     task: Task
     seed: int
-    batch_size: int
+    batch_size: int  # rows per step, of all processes together
     precision: str
+    # Number of epochs of a training without held-out rows. None: held-out rows choose the best epoch.
     n_epochs: int | None = None
-    quantiles: tuple[float, ...] = ()
-    targets: tuple[TargetSpec, ...] = ()
+    quantiles: tuple[float, ...] = ()  # levels of the task quantile
+    targets: tuple[TargetSpec, ...] = ()  # the targets of the task multioutput
 
 
 def make_training_spec(

@@ -8,7 +8,7 @@ from typing import Any
 import xgboost.collective
 from xgboost.callback import TrainingCallback
 
-from gpupipe.models.boosting_rounds import BoosterProgress
+from gpupipe.models.boosting import BoosterProgress
 from gpupipe.models.context import never_stop
 from gpupipe.models.progress import ProgressReport
 

@@ -18,7 +18,6 @@ from gpupipe.models.base import (
     Fraction,
     InteractionConstraints,
     Invariance,
-    ModelSettings,
     NonNegative,
     NonNegativeInt,
     Positive,
@@ -26,10 +25,10 @@ from gpupipe.models.base import (
     ScalePosWeight,
     Share,
     ValidationFraction,
-    choose_for_task,
-    column_index,
     constraint_list,
+    feature_groups,
 )
+from gpupipe.models.boosting import BoostingSettings
 from gpupipe.models.group_order import order_by_group
 from gpupipe.models.xgboost.outputs import SCALED, OutputScale, rescale_outputs
 from gpupipe.tasks import CLASSIFICATION, SUPERVISED, TargetSpec, Task
@@ -73,7 +72,7 @@ _XGB_NUMBER = _XGB_STOP | {
 
 
 @MODELS.register("xgboost")
-class XGBoost(ModelSettings):
+class XGBoost(BoostingSettings):
     """XGBoost: a classifier, a regressor or a ranker, by the task.
 
     Runs ``xgboost.XGBClassifier``, ``XGBRegressor`` or ``XGBRanker``, on the CPU or the GPU (``pip install
@@ -90,8 +89,9 @@ class XGBoost(ModelSettings):
     """
 
     tasks = SUPERVISED | {"ranking"}
-    view = "codes"
-    accepts_missing = True
+    name = "xgboost"
+    losses = OBJECTIVES
+    quantile_field = "quantile_alpha"
     takes_threads = True
     tuned: ClassVar[Mapping[Task, Mapping[str, Any]]] = {
         "binary": _XGB_CLASS,
@@ -186,7 +186,7 @@ class XGBoost(ModelSettings):
 
     def estimator_params(self, task: Task) -> dict[str, Any]:
         params = super().estimator_params(task)
-        params["objective"] = choose_for_task("xgboost", "objective", self.objective, OBJECTIVES, task)
+        params["objective"] = self.loss_for(task)
         if task in CLASSIFICATION:  # XGBClassifier sets it by the number of classes
             params.pop("objective")
         for name in ("validation_fraction", "multi_strategy"):
@@ -239,18 +239,8 @@ class XGBoost(ModelSettings):
                 fix="use one_output_per_tree, update XGBoost (3.4 needs Python 3.12), or encode the columns as numbers",
             )
 
-    def for_quantile(self, level: float) -> Self:
-        objective = choose_for_task("xgboost", "objective", self.objective, OBJECTIVES, "quantile")
-        return self.model_copy(update={"objective": objective, "quantile_alpha": level})
-
-    def stops_early(self, n_rows: int) -> bool:
-        return self.early_stopping_rounds is not None
-
     def best_round(self, estimator: Any) -> BestRound:
         return BestRound(estimator.best_iteration + 1, estimator.get_booster().num_boosted_rounds())
-
-    def with_rounds(self, n_rounds: int | None) -> Self:
-        return self.model_copy(update={"n_estimators": n_rounds or self.n_estimators, "early_stopping_rounds": None})
 
     def data_params(self, X: Matrix, context: FitContext) -> dict[str, Any]:
         names = context.feature_names
@@ -259,9 +249,8 @@ class XGBoost(ModelSettings):
             params["feature_types"] = ["c" if j in context.categorical else "q" for j in range(X.shape[1])]
         signs = constraint_list(self.monotone_constraints, names, "xgboost.monotone_constraints")
         params["monotone_constraints"] = None if signs is None else str(tuple(signs))
-        if self.interaction_constraints is not None:
-            where = "xgboost.interaction_constraints"
-            groups = [[column_index(name, names, where) for name in group] for group in self.interaction_constraints]
+        groups = feature_groups(self.interaction_constraints, names, "xgboost.interaction_constraints")
+        if groups is not None:
             params["interaction_constraints"] = str(groups)
         if context.targets:
             params["multi_strategy"] = self.multi_strategy

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from itertools import count, pairwise
-from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
@@ -18,10 +17,9 @@ import xgboost
 
 from gpupipe.models import FitContext, FittedModel
 from gpupipe.models.base import BestRound
-from gpupipe.models.context import ValidationRows
-from gpupipe.models.early_stopping import NONE_HELD_OUT, describe_rounds, draw_validation_rows, gapless_codes
-from gpupipe.models.fitted.xgboost import FittedXGBoost
+from gpupipe.models.early_stopping import HeldOut, fit_rounds
 from gpupipe.models.training import explain_errors, keyword_arguments, prepare_rows, with_notes
+from gpupipe.models.xgboost.fitted import FittedXGBoost
 from gpupipe.models.xgboost.parameters import native_parameters
 from gpupipe.models.xgboost.rounds import BoostingRounds
 from gpupipe.models.xgboost.settings import XGBoost
@@ -44,40 +42,19 @@ def fit_out_of_core(
     assert codes is not None
     target, weights = codes.astype(np.float32), None if weights is None else weights.astype(np.float32)
     del codes  # holding a second copy of rows would defeat the purpose
-    with explain_errors(model, X, context):
-        booster, notes = _fit_rounds(model, X, target, weights, classes, context, workers.store.folder)
-    fitted = FittedXGBoost(booster, context.task, tuple(context.feature_names), context.n_classes, classes)
-    return with_notes(fitted, *notes)
 
-
-def _fit_rounds(
-    model: XGBoost, X: PartitionedMatrix, y: Array, weights: Array | None, classes: tuple[int, ...],
-    context: FitContext, folder: Path,
-) -> tuple[xgboost.Booster, tuple[str, ...]]:  # fmt: skip
-    """Return the Booster, with early stopping that of the best number of rounds, and notes about it."""
-
-    def fit(model: XGBoost, mask: Array | None = None, given: Any = None) -> xgboost.Booster:
+    def fit(model: XGBoost, held: HeldOut | None) -> xgboost.Booster:
         params = keyword_arguments(model, X, context, context.backend.n_threads)
         settings = native_parameters(model.build(context, params), len(classes))
         _, in_files = binned_bytes(*X.shape, context.backend.memory().available)
-        with TemporaryDirectory(dir=folder) as own:
-            made = _Matrices(X, y, weights, params.get("feature_types"), model.max_bin, context, own, in_files)
-            return _train(model, settings, made, mask, given, context)
+        with TemporaryDirectory(dir=workers.store.folder) as own:
+            made = _Matrices(X, target, weights, params.get("feature_types"), model.max_bin, context, own, in_files)
+            return _train(model, settings, made, held, context)
 
-    if not model.stops_early(len(y)):
-        return fit(model), ()
-    if (rows := context.validation) is not None:
-        codes, known = gapless_codes(rows, classes, context)
-        n_held = len(codes) if known is None else int(known.sum())
-        if n_held:
-            booster = fit(model, None, (replace(rows, y=codes.astype(np.float32)), known))
-            return booster, (describe_rounds(_best_round(booster), n_held, None),)
-        return fit(model.with_rounds(None)), (NONE_HELD_OUT,)
-    held = draw_validation_rows(y, model.validation_fraction, context)
-    if not held.any():
-        return fit(model.with_rounds(None)), (NONE_HELD_OUT,)
-    found = _best_round(fit(model, ~held))
-    return fit(model.with_rounds(found.best)), (describe_rounds(found, int(held.sum()), len(y)),)
+    with explain_errors(model, X, context):
+        booster, notes = fit_rounds(model, target, classes, context, len(target), fit, _best_round)
+    fitted = FittedXGBoost(booster, context.task, tuple(context.feature_names), context.n_classes, classes)
+    return with_notes(fitted, *notes)
 
 
 def _best_round(booster: xgboost.Booster) -> BestRound:
@@ -88,24 +65,20 @@ def _train(
     model: XGBoost,
     settings: dict[str, Any],
     made: _Matrices,
-    mask: Array | None,
-    given: tuple[ValidationRows, Array | None] | None,
+    held: HeldOut | None,
     context: FitContext,
 ) -> xgboost.Booster:
-    """Return the Booster. The matrices are local, so that their files are deleted before the folder.
-
-    With a `mask`, it is trained on the rows where it is true, and stops on the others; with `given` rows, on those.
-    """
+    """Return the Booster. The matrices are local, so that their files are deleted before the folder."""
     resources = context.resources
     rounds = BoostingRounds(model.n_estimators, model.stops_early(len(made.y)), resources.safe_point)
-    training = made.matrix(mask)
+    drawn = None if held is None else held.drawn
+    training = made.matrix(None if drawn is None else ~drawn)
     validation: list[tuple[xgboost.DMatrix, str]] = []
-    if given is not None:
-        rows, known = given
-        others = replace(made, X=rows.X.drop_empty(), y=rows.y, weights=rows.weights)
-        validation = [(others.matrix(known, training), "validation")]
-    elif mask is not None:
-        validation = [(made.matrix(~mask, training), "validation")]
+    if held is not None and (rows := held.given) is not None:
+        others = replace(made, X=rows.X.drop_empty(), y=rows.y.astype(np.float32), weights=rows.weights)
+        validation = [(others.matrix(held.known, training), "validation")]
+    elif drawn is not None:
+        validation = [(made.matrix(drawn, training), "validation")]
     with resources.show_progress(rounds.read):
         return xgboost.train(
             settings,

@@ -16,7 +16,7 @@ from gpupipe.config.redaction import Redactor
 from gpupipe.errors import ConfigError, GpupipeError, did_you_mean
 from gpupipe.features.history.derivation import derived_ops
 from gpupipe.io.dask_table import DaskTable
-from gpupipe.io.formats.registry import format_of
+from gpupipe.io.file_formats import format_of
 from gpupipe.io.frame_field import in_memory_table, is_in_memory, read_frame_field
 from gpupipe.io.in_memory import InMemoryTable
 from gpupipe.io.origin_settings import ORIGIN_OF, ORIGINS

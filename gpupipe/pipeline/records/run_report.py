@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, replace
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -24,17 +24,12 @@ from gpupipe.report.data import (
     Classification,
     Confusion,
     Curve,
-    ImportanceRow,
     LeaderboardRow,
     Lineage,
-    Regression,
     ReportData,
     TargetReport,
-    TopGroup,
 )
 from gpupipe.report.intervals import IntervalCoverage
-from gpupipe.report.quantiles import QuantileRow
-from gpupipe.report.ranked_groups import NdcgRow
 from gpupipe.report.render import render
 from gpupipe.report.text import metric_title
 from gpupipe.training.job import Job
@@ -86,7 +81,7 @@ def write_report(
         latency_note=_latency_note(outcome),
         cluster_sizes=drawings[0].cluster_sizes or (),
         losses=_losses(outcome.champion.model.history),
-        importances=[ImportanceRow(name=i.name, mean=i.mean, std=i.std) for i in importances],
+        importances=importances,
         contributions=contributions,
         importance_note=_importance_note(
             name, settings, len(importances), len(outcome.champion.features.inputs), is_folded=n_folds > 0
@@ -120,9 +115,9 @@ def _target_report(
         target=job.goal.target,
         task=job.goal.task,
         classification=_classification(job, held_out, decision, drawing),
-        regression=_regression(drawing),
-        quantiles=[QuantileRow(**asdict(each)) for each in drawing.quantiles or ()],
-        ndcg=[NdcgRow(**asdict(each)) for each in drawing.ndcg or ()],
+        regression=drawing.residuals,
+        quantiles=drawing.quantiles or (),
+        ndcg=drawing.ndcg or (),
         intervals=coverage,
     )
 
@@ -188,8 +183,8 @@ def _classification(
         precision_recall=_curves(drawn.precision_recall, labels),
         calibration=_curves(drawn.calibration, labels),
         gains=_curves(drawn.gains, labels),
-        headline=next((TopGroup(n_rows=top.n_rows, hits=top.hits) for top in drawn.top), None),
-        top=[TopGroup(n_rows=top.n_rows, hits=top.hits) for top in drawn.top[1:]],
+        headline=next(iter(drawn.top), None),
+        top=drawn.top[1:],
         prevalence=float(np.average(truth.y, weights=truth.weights)) if binary and truth is not None else None,
         positive=labels[1] if binary else None,
         threshold=float(decision.threshold) if binary else None,
@@ -219,13 +214,3 @@ def _losses(history: Sequence[Mapping[str, float]]) -> list[Curve]:
     return [
         Curve(x=epochs, y=[epoch[name] for epoch in history], label=label) for name, label in rows.items() if epochs
     ]
-
-
-def _regression(drawing: ModelPlots) -> Regression | None:
-    found = drawing.residuals
-    if found is None:
-        return None
-    return Regression(
-        y_true=found.y_true, y_pred=found.y_pred, residual_edges=found.edges, residual_counts=found.counts,
-        half_within=found.errors["0.5"], most_within=found.errors["0.9"], constant_half_within=found.constant_error,
-    )  # fmt: skip

@@ -29,12 +29,8 @@ WATT_HOUR = 3600.0  # joules
 class RowRange:
     """Numbers of rows from which one of two ranges is the smaller one; None if it is not up to 5e9 rows.
 
-    Attributes
-    ----------
-    possible : int, optional
-        If the ranges touch.
-    certain : int, optional
-        Whatever the values within the ranges.
+    - `possible`: if the ranges touch.
+    - `certain`: whatever the values within the ranges.
     """
 
     possible: int | None
@@ -45,18 +41,11 @@ class RowRange:
 class GpuEstimate:
     """Estimates of a configuration on one GPU.
 
-    Attributes
-    ----------
-    obstacle : str
-        The reason that the run is impossible on it; "" if it is possible.
-    time : RunTime, optional
-        None if a figure of the GPU is missing, or the run is impossible.
-    watt_hours : float, optional
-        At most: the board's power during the longest time.
-    cost : TimeRange, optional
-        None without a price.
-    faster, cheaper : RowRange, optional
-        Numbers of rows from which the GPU is faster, or cheaper, than this CPU.
+    - `obstacle`: the reason that the run is impossible on it; "" if it is possible.
+    - `time`: none if a figure of the GPU is missing, or the run is impossible.
+    - `watt_hours`: at most: the board's power during the longest time.
+    - `cost`: none without a price.
+    - `faster`, `cheaper`: numbers of rows from which the GPU is faster, or cheaper, than this CPU.
     """
 
     gpu: GpuSpec

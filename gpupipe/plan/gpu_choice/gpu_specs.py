@@ -23,28 +23,16 @@ VARIANTS = frozenset({"pcie", "sxm", "sxm2", "sxm4", "sxm5", "40gb", "80gb", "bl
 class GpuSpec:
     """Figures of one GPU; None where no source was found.
 
-    Attributes
-    ----------
-    key, name : str
-        Name in price files and options, and the product's name.
-    segment : str
-        "data centre", "workstation", "consumer" or "laptop".
-    year : int
-        Year of the announcement.
-    bandwidth_gbs : float, optional
-        Peak memory bandwidth in 1e9 bytes per second.
-    capability : (int, int)
-        Compute capability.
-    fp32, fp64 : float, optional
-        Peak of plain arithmetic in TFLOPS.
-    tf32, fp16, fp8, fp4 : float, optional
-        Peak of the tensor cores without sparsity, in TFLOPS.
-    watts : float, optional
-        Board power.
-    pcie : int, optional
-        Generation of 16 lanes of PCIe.
-    cloud : str
-        A cloud machine type with this GPU; "" if no source was found.
+    - `key`, `name`: name in price files and options, and the product's name.
+    - `segment`: "data centre", "workstation", "consumer" or "laptop".
+    - `year`: year of the announcement.
+    - `bandwidth_gbs`: peak memory bandwidth in 1e9 bytes per second.
+    - `capability`: compute capability.
+    - `fp32`, `fp64`: peak of plain arithmetic in TFLOPS.
+    - `tf32`, `fp16`, `fp8`, `fp4`: peak of the tensor cores without sparsity, in TFLOPS.
+    - `watts`: board power.
+    - `pcie`: generation of 16 lanes of PCIe.
+    - `cloud`: a cloud machine type with this GPU; "" if no source was found.
     """
 
     key: str

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from gpupipe.config import Config, ModelEntry
+from gpupipe.io.device.obstacles import is_read_on_host
 from gpupipe.models.best import Best
 from gpupipe.plan.ensemble_costs import costs_of
 from gpupipe.plan.gpu_choice import work as counts
@@ -80,7 +81,8 @@ class WorkSteps(RunSteps):
         if source.prepare or source.entities or seen.n_derived or self.config.tables:
             self._unknown("read")
             return
-        there = self.on_device and read_refusal(self.config, seen.files) is None and not self.config.has_frames
+        there = self.on_device and read_refusal(self.config, seen.files) is None
+        there = there and not is_read_on_host(seen.files, self.config.tables)
         n_bytes = seen.file_bytes + seen.n_read * seen.arrow_row + encoded
         moved = seen.file_bytes if there else encoded
         self._add("read", kind, Work(n_bytes=float(n_bytes), n_steps=1), there, float(moved))

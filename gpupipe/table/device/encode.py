@@ -22,11 +22,12 @@ from gpupipe.table.device.frame_columns import (
     DeviceDictionary,
     DeviceNumbers,
     DeviceText,
-    TextCodes,
     has_texts,
     strings,
+    text_codes,
 )
 from gpupipe.table.encode import EncodePlan, enforce, infer, require, require_distinct
+from gpupipe.table.encode_chunks import TableChunks
 from gpupipe.table.schema import FIRST_LEVEL, LARGEST, NAT, NULL, Column, DeclaredColumn, Schema
 from gpupipe.typing import Array
 
@@ -35,26 +36,22 @@ BLANKS = (
     "\t\n\x0b\x0c\r\x1c\x1d\x1e\x1f \x85\xa0\u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200a"
     "\u2028\u2029\u202f\u205f\u3000"
 )
-SAMPLE = 1_000
 
 
 @dataclass(frozen=True)
 class TextRules:
     """Rules by which a reader interprets the texts of a column.
 
-    `read` takes a column name and distinct texts, and returns values of the same length: cleaned texts, null for
-    missing values, or values of another type. `missing` are the texts that represent missing values, without
-    surrounding blanks. `is_text` takes a column name and some of the texts, and returns whether a column with these
-    texts can only be text.
+    `read` takes a column name and distinct texts, and returns cleaned texts of the same length, null for missing
+    values. `missing` are the texts that represent missing values, without surrounding blanks.
     """
 
-    read: Callable[[str, pa.StringArray], pa.Array] = lambda name, texts: texts
+    read: Callable[[str, pa.StringArray], pa.StringArray] = lambda name, texts: texts
     missing: tuple[str, ...] = ()
-    is_text: Callable[[str, pa.StringArray], bool] = lambda name, texts: True
 
-    def decode(self, name: str, coded: TextCodes, backend: DeviceBackend) -> DeviceDictionary:
-        """Return a text column as interpreted by the reader."""
-        return DeviceDictionary(coded.codes, self.read(name, strings(backend.to_arrow(coded.texts))))
+    def decode(self, name: str, codes: Array, texts: Any, backend: DeviceBackend) -> DeviceDictionary:
+        """Return a text column as interpreted by the reader, from its `text_codes`."""
+        return DeviceDictionary(codes, self.read(name, strings(backend.to_arrow(texts))))
 
 
 def encode_frame(
@@ -65,13 +62,9 @@ def encode_frame(
 ) -> Table:
     """Encode a frame in place, column by column, releasing each source column once it is encoded.
 
-    Parameters
-    ----------
-    frame : DataFrame of `backend.frame`, or dict of str to Series, DeviceNumbers, TextCodes or DeviceDictionary
-        Columns of numbers, booleans, times (any unit) or strings; a DeviceDictionary has already been interpreted.
-        Encoded columns are removed from it, which frees their memory unless the caller keeps a reference.
-    declared : mapping of str to DeclaredColumn, optional
-        Columns declared in the configuration; the others are inferred.
+    `frame`: columns of numbers, booleans, times (any unit) or strings; a DeviceDictionary has already been interpreted.
+    Encoded columns are removed from it, which frees their memory unless the caller keeps a reference. `declared`:
+    columns declared in the configuration; the others are inferred.
 
     Returns
     -------
@@ -79,10 +72,7 @@ def encode_frame(
         The table that `encode` returns for the same rows read by Arrow, in the backend's memory, with two differences:
         ``texts`` are `DeviceText`, and levels listed in a file that occur in no row may be missing.
 
-    Raises
-    ------
-    SchemaError
-        As `encode`.
+    Raise SchemaError as `encode`.
 
     Notes
     -----
@@ -179,11 +169,10 @@ class ColumnEncoder:
         return _with_null(used, bool((coded.codes < 0).any()))
 
     def _inferred_text(self, declared: DeclaredColumn | None) -> EncodePlan:
-        first = (self.series.texts if isinstance(self.series, TextCodes) else self.series).iloc[:SAMPLE]
-        if not (declared and declared.kind == "text" and self._is_text(first.dropna())):
-            found = TextCodes.of(self.series, self.backend)
-            if declared or not self._is_free_text(found.texts, max(FEW_LEVELS, len(found) // 2)):
-                return self._inferred_codes(self.rules.decode(self.name, found, self.backend), declared)
+        if not declared or declared.kind != "text":
+            codes, texts = text_codes(self.series, self.backend)
+            if declared or not self._is_free_text(texts, max(FEW_LEVELS, len(codes) // 2)):
+                return self._inferred_codes(self.rules.decode(self.name, codes, texts, self.backend), declared)
         missing = self._missing()
         return self._text(Column(self.name, "text", "string", bool(missing.any())), missing)
 
@@ -241,31 +230,18 @@ class ColumnEncoder:
         )
 
     def _read(self) -> DeviceDictionary:
-        return self.rules.decode(self.name, TextCodes.of(self.series, self.backend), self.backend)
+        return self.rules.decode(self.name, *text_codes(self.series, self.backend), self.backend)
 
     def _is_free_text(self, found: Any, most: int) -> bool:
         """Return whether there are too many distinct texts for a categorical column, with or without cleaning."""
         if len(found) <= most:
             return False
         changed = int((found.str.strip(BLANKS) != found).sum())
-        if len(found) - changed - len(self.rules.missing) <= most:
-            return False
-        return self._is_text(found.iloc[:SAMPLE])
-
-    def _is_text(self, some: Any) -> bool:
-        """Return whether a column with these texts can only be text."""
-        return self.rules.is_text(self.name, strings(self.backend.to_arrow(some)))
+        return len(found) - changed - len(self.rules.missing) > most
 
     def _missing(self) -> Array:
-        series = self.series.texts if isinstance(self.series, TextCodes) else self.series
-        is_missing = series.str.strip(BLANKS).isin(list(self.rules.missing))
-        found = self.backend.values(series.isna() | is_missing, "bool")
-        if not isinstance(self.series, TextCodes):
-            return found
-        xp = self.backend.xp
-        return xp.take(
-            xp.concatenate([found, xp.asarray([True])]), self.series.codes
-        )  # position -1, a null, is the last entry
+        is_missing = self.series.str.strip(BLANKS).isin(list(self.rules.missing))
+        return self.backend.values(self.series.isna() | is_missing, "bool")
 
 
 def _with_null(values: pa.Array, has_null: bool) -> pa.ChunkedArray:
@@ -280,3 +256,36 @@ def _written(plan: Callable[[pa.ChunkedArray], EncodePlan], values: pa.ChunkedAr
     table = np.empty(len(values), made.column.storage)
     made.write(table)
     return made, table
+
+
+Columns = Mapping[str, Any]
+
+
+class FrameChunks(TableChunks):
+    """Access to chunks that are frames accepted by `gpupipe.table.device.encode.encode_frame`.
+
+    `rules` for texts are the reader's; they must be stateless and return texts.
+    """
+
+    def __init__(self, backend: DeviceBackend, rules: TextRules) -> None:
+        self.backend, self.rules, self.xp = backend, rules, backend.xp
+
+    def names(self, chunk: Columns) -> list[str]:
+        """Return the names of the columns."""
+        return list(chunk)
+
+    def n_rows(self, chunk: Columns) -> int:
+        """Return the number of rows."""
+        return len(next(iter(chunk.values())))
+
+    def summarize(self, chunk: Columns, name: str, kind: str | None) -> pa.ChunkedArray:
+        """Return a short column with the same schema; the rows stay on the device."""
+        return ColumnEncoder(name, chunk[name], self.backend, self.rules).summarize(kind)
+
+    def plan(self, chunk: Columns, column: Column) -> EncodePlan:
+        """Return the encoder of a column's rows."""
+        return ColumnEncoder(column.name, chunk[column.name], self.backend, self.rules).enforce(column)
+
+    def concatenate(self, texts: list[DeviceText]) -> DeviceText:
+        """Return the rows of a text column from all chunks."""
+        return DeviceText(self.xp.concatenate([text.missing for text in texts]), self.backend)

@@ -5,7 +5,6 @@ Frames are from cuDF or pandas; the backend handles the differences.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -116,54 +115,18 @@ class DeviceDictionary:
 DeviceColumn = DeviceNumbers | DeviceDictionary
 
 
-@dataclass(frozen=True)
-class TextCodes:
-    """The original texts of a column, each distinct text stored once; used instead of a Series of texts.
-
-    `codes` are the positions of the texts of the rows: int32, shape (rows,), -1 for null. `texts` is a Series of the
-    backend's frame: distinct texts without nulls, in order of first occurrence.
-    """
-
-    codes: Array
-    texts: Any
-
-    def __len__(self) -> int:
-        return len(self.codes)
-
-    @classmethod
-    def of(cls, column: Any, backend: DeviceBackend) -> TextCodes:
-        """Return the texts of a Series; TextCodes are returned as they are."""
-        if isinstance(column, TextCodes):
-            return column
-        codes, found = column.factorize()
-        # cuDF's codes are int64, but its columns have fewer than 2^31 rows.
-        return cls(codes.astype("int32"), backend.frame.Series(found))
-
-    @classmethod
-    def concatenate(cls, parts: Sequence[TextCodes], backend: DeviceBackend) -> TextCodes:
-        """Return the rows of all parts, in order."""
-        if len(parts) == 1:
-            return parts[0]
-        xp = backend.xp
-        with_texts = [part.texts for part in parts if len(part.texts)]
-        if len(with_texts) < 2:
-            texts = with_texts[0] if with_texts else parts[0].texts
-            return cls(xp.concatenate([part.codes for part in parts]), texts)
-        both = cls.of(backend.frame.concat(with_texts, ignore_index=True), backend)
-        places = xp.concatenate([both.codes, xp.asarray([-1], "int32")])  # position -1, a null, is the last entry
-        codes, start, first = xp.empty(sum(map(len, parts)), "int32"), 0, 0
-        for part in parts:
-            stop = start + len(part)
-            codes[start:stop] = xp.take(places, xp.where(part.codes < 0, -1, part.codes + first))
-            start, first = stop, first + len(part.texts)
-        return cls(codes, both.texts)
+def text_codes(series: Any, backend: DeviceBackend) -> tuple[Array, Any]:
+    """Return the position of each row's text in the distinct texts (int32; -1: null), and those as a Series."""
+    codes, found = series.factorize()
+    # cuDF's codes are int64, but its columns have fewer than 2^31 rows.
+    return codes.astype("int32"), backend.frame.Series(found)
 
 
 def has_texts(column: Any) -> bool:
-    """Return whether a Series, DeviceNumbers, TextCodes or DeviceDictionary contains texts."""
+    """Return whether a Series, DeviceNumbers or DeviceDictionary contains texts."""
     if isinstance(column, DeviceNumbers):
         return False
-    return isinstance(column, TextCodes | DeviceDictionary) or column.dtype.kind not in "biufM"
+    return isinstance(column, DeviceDictionary) or column.dtype.kind not in "biufM"
 
 
 class DeviceText:

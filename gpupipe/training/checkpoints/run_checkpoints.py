@@ -15,10 +15,10 @@ from gpupipe.features.history.derivation import Derivation
 from gpupipe.features.program.fitted import FittedFeatures
 from gpupipe.models import FittedModel, Prediction, Resources
 from gpupipe.models.best import Best
-from gpupipe.models.estimator import Estimator
-from gpupipe.models.fitted.device import HostModel
+from gpupipe.models.device.fitted import HostModel
 from gpupipe.models.neural.ranks.torchrun import world_size
 from gpupipe.models.neural.settings import NeuralSettings
+from gpupipe.models.scikit_learn.settings.estimator import Estimator
 from gpupipe.tasks import View
 from gpupipe.training.checkpoints.contents import (
     ModelCheckpoint,

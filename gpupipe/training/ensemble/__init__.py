@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from gpupipe.metrics import Evaluate
     from gpupipe.models import FitContext
     from gpupipe.models.best import Best
-    from gpupipe.models.fitted.ensemble import FittedEnsemble
+    from gpupipe.models.composites.ensemble import FittedEnsemble
     from gpupipe.partitions.workers import Workers
     from gpupipe.report.search_record import SearchRecord
     from gpupipe.training.ensemble.entry_training import FoldModelStore

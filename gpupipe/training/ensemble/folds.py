@@ -20,18 +20,11 @@ ROWS_PER_FOLD = 5
 
 @dataclass(frozen=True)
 class BaggingFolds:
-    """Folds on which every model of an ensemble is trained and evaluated.
+    """Folds on which every model of an ensemble is trained and evaluated."""
 
-    Attributes
-    ----------
-    folds : tuple of Fold
-        Masks of the rows to train on and of the rows to predict.
-    others : tuple of Fold
-        Folds for which a time limit leaves no time before the members are chosen. A member is trained on as many of
-        them as possible afterwards.
-    """
-
-    folds: tuple[Fold, ...]
+    folds: tuple[Fold, ...]  # masks of the rows to train on and of the rows to predict
+    # Folds for which a time limit leaves no time before the members are chosen. A member is trained on as many of them
+    # as possible afterwards.
     others: tuple[Fold, ...] = ()
 
     @property

@@ -39,50 +39,30 @@ LONG_SHARE = 0.5  # of the seconds left: models that are predicted to take longe
 
 @dataclass
 class TriedEntry:
-    """A model of the portfolio that was trained on all folds.
-
-    Attributes
-    ----------
-    models : tuple of FittedModel
-        One for each fold, or one forest; released if memory is short and the entry is not a member.
-    predicted : array of float64, shape (m,) or (m, k)
-        Predictions of the rows that the folds hold out, in the order of the table.
-    score : float
-        Value of the metric.
-    """
+    """A model of the portfolio that was trained on all folds."""
 
     entry: PortfolioEntry
+    # One for each fold, or one forest; released if memory is short and the entry is not a member
     models: tuple[FittedModel, ...]
+    # float64, shape (m,) or (m, k): predictions of the rows that the folds hold out, in the order of the table
     predicted: Array
-    score: float
+    score: float  # value of the metric
 
 
 @dataclass
 class PortfolioSearch:
-    """Training of the models of a portfolio, in order, as far as the time limit allows.
-
-    Attributes
-    ----------
-    complete : list of TriedEntry
-        The models that were trained on all folds.
-    records : dict of str to TriedModel
-        All models, by label.
-    notes : list of str
-    ended : str
-        Why the search ended.
-    is_over : bool
-        True once the members are chosen: the time that is left is theirs.
-    """
+    """Training of the models of a portfolio, in order, as far as the time limit allows."""
 
     model: Best
     portfolio: Sequence[PortfolioEntry]
     score: HeldOutScore
     training: EntryTraining
     folds: BaggingFolds = field(init=False)
-    complete: list[TriedEntry] = field(init=False, default_factory=list)
-    records: dict[str, TriedModel] = field(init=False, default_factory=dict)
+    complete: list[TriedEntry] = field(init=False, default_factory=list)  # the models that were trained on all folds
+    records: dict[str, TriedModel] = field(init=False, default_factory=dict)  # all models, by label
     notes: list[str] = field(init=False, default_factory=list)
-    ended: str = field(init=False, default="the portfolio is complete")
+    ended: str = field(init=False, default="the portfolio is complete")  # why the search ended
+    # True once the members are chosen: the time that is left is theirs
     is_over: bool = field(init=False, default=False)
     _first_error: Exception | None = field(init=False, default=None)
     _choices: list[int] = field(init=False, default_factory=list)
@@ -225,10 +205,7 @@ class PortfolioSearch:
     def _train_folds(self, entry: PortfolioEntry) -> list[FoldModel] | None:
         """Return a model for each fold, or None if the folds of the first model are predicted to take too long.
 
-        Raises
-        ------
-        DeadlineReached
-            If a fold would end too late for the others, and has nothing to keep.
+        Raise DeadlineReached if a fold would end too late for the others, and has nothing to keep.
         """
         trained: list[FoldModel] = []
         if self.time.limit is not None and not self._has_probed:

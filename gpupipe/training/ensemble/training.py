@@ -11,7 +11,7 @@ import numpy as np
 
 from gpupipe.models import FittedModel
 from gpupipe.models.best import Best
-from gpupipe.models.fitted.ensemble import EnsembleMember, FittedEnsemble
+from gpupipe.models.composites.ensemble import EnsembleMember, FittedEnsemble
 from gpupipe.random_streams import make_generator
 from gpupipe.report.search_record import SearchRecord
 from gpupipe.splits import Fold

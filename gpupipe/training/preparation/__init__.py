@@ -1,1 +1,1 @@
-"""What a run prepares before its first training."""
+"""Preparation of a run before its first training: tables, goal, folds, weights and candidates."""

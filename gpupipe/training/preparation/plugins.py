@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from gpupipe.config.features import op_name
 from gpupipe.entry_points import InstalledPlugin
 from gpupipe.features import OPS
-from gpupipe.io.formats.registry import READERS, format_of
+from gpupipe.io.file_formats import READERS, format_of
 from gpupipe.metrics import METRICS
 from gpupipe.models import MODELS
 

@@ -15,6 +15,7 @@ from gpupipe.backends.base import Backend
 from gpupipe.config import Config, ModelEntry
 from gpupipe.errors import ConfigError, GpupipeError
 from gpupipe.features.history.derivation import Derivation, derive, derived_ops, key_columns
+from gpupipe.io.device.obstacles import READ_ON_HOST, is_read_on_host
 from gpupipe.io.input_files import InputFiles
 from gpupipe.io.raw_columns import notes_of_missing_words
 from gpupipe.metrics import metric_names, unit_notes
@@ -100,6 +101,8 @@ def read_rows(request: ReadRequest) -> UnsplitRows:
             files = find_inputs(config)
             for text in copy_notes(files):
                 stage.note(text)
+        if readers is None and backend.name == "gpu" and is_read_on_host(files, config.tables):
+            stage.device, stage.reason = "cpu", READ_ON_HOST
         found: ReadTable[Any] = (
             read_table(config, backend, files) if readers is None else read_on_workers(config, readers, backend, files)
         )

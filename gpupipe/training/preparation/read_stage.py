@@ -20,9 +20,8 @@ from gpupipe.features.program.selection import select_dropped
 from gpupipe.io.cache import TableCache
 from gpupipe.io.chunks.parquet_stream import open_parquet_stream
 from gpupipe.io.device.join import RawColumns, key_columns, may_be_text
-from gpupipe.io.device.obstacles import UnsupportedOnDevice, require_plain
-from gpupipe.io.device.parquet_stream import FrameStream
-from gpupipe.io.device.source_reader import read_frame
+from gpupipe.io.device.obstacles import READ_ON_HOST, UnsupportedOnDevice, is_read_on_host, require_plain
+from gpupipe.io.device.source_reader import FrameStream, read_frame
 from gpupipe.io.input_files import InputFiles
 from gpupipe.io.isolation import end_trials
 from gpupipe.io.join import declarations, read_joined
@@ -31,8 +30,7 @@ from gpupipe.io.source_reader import LoadedTable, read_arrow
 from gpupipe.names import count_noun
 from gpupipe.table.arrange import move_table
 from gpupipe.table.blocks import EncodedTable, Table
-from gpupipe.table.device.encode import encode_frame
-from gpupipe.table.device.encode_chunks import FrameChunks
+from gpupipe.table.device.encode import FrameChunks, encode_frame
 from gpupipe.table.encode import encode
 from gpupipe.table.encode_chunks import encode_chunks
 from gpupipe.table.schema import DeclaredColumn
@@ -113,9 +111,9 @@ class TableInputs:
         return declarations(self.source, self.tables)
 
     @property
-    def has_frames(self) -> bool:
-        """True if one of the tables is in memory."""
-        return any(table.frame is not None for table in (self.source, *self.tables.values()))
+    def is_on_host(self) -> bool:
+        """True if the host reads the table by design, for any backend."""
+        return self.backend.name == "cpu" or is_read_on_host(self.files, self.tables)
 
     @cached_property
     def cache(self) -> TableCache | None:
@@ -194,8 +192,8 @@ def _read_in_chunks(inputs: TableInputs) -> EncodedRows | None:
 
 
 def _read_at_once(inputs: TableInputs) -> EncodedRows:
-    if inputs.section == "source" and inputs.has_frames and inputs.backend.name == "gpu":  # once for all tables
-        inputs.backend.note("tables in memory are encoded on the host, then moved to the device")
+    if inputs.section != "source" and inputs.backend.name == "gpu" and inputs.is_on_host:
+        inputs.backend.note(f"{inputs.section}: {READ_ON_HOST}")
     if isinstance(inputs.source, Source):
         loaded = read_joined(inputs.source, inputs.tables, files=inputs.files)
     else:
@@ -218,7 +216,7 @@ class TableReader(NamedTuple):
 READERS = (
     TableReader(lambda inputs: inputs.cache is not None, _read_from_cache),
     # No cache: a table read on a device would have to be copied to the host to be stored.
-    TableReader(lambda inputs: inputs.backend.name == "gpu" and not inputs.has_frames, _read_on_device),
+    TableReader(lambda inputs: not inputs.is_on_host, _read_on_device),
     TableReader(lambda inputs: inputs.keys is None, _read_in_chunks, fills_cache=True),
     TableReader(lambda inputs: True, _read_at_once, fills_cache=True),
 )

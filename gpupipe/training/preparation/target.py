@@ -34,22 +34,13 @@ TableT = TypeVar("TableT", bound=EncodedTable)
 
 @dataclass(frozen=True)
 class TargetColumn:
-    """Target column as read.
-
-    Attributes
-    ----------
-    values : ndarray, shape (n_rows,)
-        Codes or numbers, on the host, where tasks, splits and metrics are computed.
-    is_untyped : bool
-        Whether the table is CSV, which has no types.
-    reasons : tuple of str
-        Why values are missing, other than nulls: texts that mean so, and infinite numbers.
-    """
+    """Target column as read."""
 
     column: Column
+    # ndarray, shape (n_rows,): codes or numbers, on the host, where tasks, splits and metrics are computed
     values: Array
-    is_untyped: bool = False
-    reasons: tuple[str, ...] = ()
+    is_untyped: bool = False  # whether the table is CSV, which has no types
+    reasons: tuple[str, ...] = ()  # why values are missing, other than nulls: texts that mean so, and infinite numbers
 
     @classmethod
     def all_of(
@@ -69,10 +60,7 @@ class TargetColumn:
     ) -> TargetColumn:
         """Return the column `name`; `notes` are those of the reader.
 
-        Raises
-        ------
-        SchemaError
-            If there is no such column, or its kind cannot be a target.
+        Raise SchemaError if there is no such column, or its kind cannot be a target.
         """
         column = table.schema[name]
         if column.kind in ("datetime", "text"):
@@ -124,15 +112,9 @@ def find_goal(
 
     `task` is the value of ``source.task``; it is needed for a ranking only.
 
-    Raises
-    ------
-    DataError
-        If a target has no value, or a single one.
-    SchemaError
-        If the target of a ranking is not a relevance.
-    ConfigError
-        If the positive label is not a value of the target, the models have no common task, the target of quantiles is
-        not a number, or several targets are neither all numbers nor all of classes.
+    Raise DataError if a target has no value, or a single one; SchemaError if the target of a ranking is not a
+    relevance; ConfigError if the positive label is not a value of the target, the models have no common task, the
+    target of quantiles is not a number, or several targets are neither all numbers nor all of classes.
     """
     if not targets:
         return _without_target(models)

@@ -25,34 +25,21 @@ from gpupipe.typing import Array
 
 @dataclass
 class LeaderboardEntry:
-    """One candidate of the leaderboard, with its metrics.
-
-    Attributes
-    ----------
-    label : str
-    metrics : dict of str to float
-        On the test rows; under cross-validation the mean over the folds, and METRIC_std.
-    validation : dict of str to float
-        On validation rows, if any were held out of the training rows.
-    seconds : float
-        Wall seconds of training.
-    latency : Latency, optional
-        Single-row latency of the exported model, or of the model that was trained to evaluate the candidate; measured
-        if ``evaluate.max_latency`` is set.
-    search : SearchRecord, optional
-        The models that an ensemble or the tuning of this candidate tried: of the exported model, or of the last
-        training of another candidate.
-    folds : sequence of mapping of str to float
-        Metrics of each fold of a cross-validation, in order.
-    """
+    """One candidate of the leaderboard, with its metrics."""
 
     label: str
+    # On the test rows; under cross-validation the mean over the folds, and METRIC_std
     metrics: dict[str, float] = field(default_factory=dict)
+    # On validation rows, if any were held out of the training rows
     validation: dict[str, float] = field(default_factory=dict)
-    seconds: float = 0.0
+    seconds: float = 0.0  # wall seconds of training
+    # Single-row latency of the exported model, or of the model that was trained to evaluate the candidate; measured if
+    # ``evaluate.max_latency`` is set
     latency: Latency | None = None
+    # The models that an ensemble or the tuning of this candidate tried: of the exported model, or of the last training
+    # of another candidate
     search: SearchRecord | None = None
-    folds: Sequence[Mapping[str, float]] = ()
+    folds: Sequence[Mapping[str, float]] = ()  # metrics of each fold of a cross-validation, in order
 
     @property
     def is_over_limit(self) -> bool:
@@ -62,48 +49,25 @@ class LeaderboardEntry:
 
 @dataclass(frozen=True)
 class LeaderboardResult:
-    """Leaderboard of a run, its champion and the champion's predictions of test rows.
+    """Leaderboard of a run, its champion and the champion's predictions of test rows."""
 
-    Attributes
-    ----------
-    leaderboard : list of LeaderboardEntry
-        Best first; candidates whose latency exceeds the limit come after all others.
-    champion : TrainedModel
-        The exported model, trained on all training rows (under cross-validation, on all rows).
-    decision : Decision
-        Exported with the champion.
-    held_out : HeldOutPredictions
-        Predictions of the test rows by models that were not trained on them.
-    explained : Candidate
-        Model whose test rows the importances are measured on; under cross-validation that of the last fold.
-    explained_truth : Truth, optional
-        Targets and weights of these test rows, on the host.
-    explained_decision : Decision
-        Decision of that model, learned without these rows.
-    selection : mapping of str to float
-        Under cross-validation with several candidates: metrics of the whole procedure, including the choice of the
-        model; see `gpupipe.training.selection.cross_validation`.
-    n_training_rows : int
-        Rows that the champion was trained on.
-    n_validation_rows : int
-        Training rows that were held out to choose the model and its decision; 0 if there were none.
-    slices : sequence of MetricSlice
-        All evaluated rows, then the slices of each column of ``evaluate.by``; empty without any.
-    missed : sequence of dict, optional
-        The limits of ``evaluate.fail_on`` that the champion misses; None if they were not checked.
-    """
-
-    leaderboard: list[LeaderboardEntry]
-    champion: TrainedModel
-    decision: Decision
-    held_out: HeldOutPredictions
+    leaderboard: list[LeaderboardEntry]  # best first; candidates whose latency exceeds the limit come after all others
+    champion: TrainedModel  # the exported model, trained on all training rows (under cross-validation, on all rows)
+    decision: Decision  # exported with the champion
+    held_out: HeldOutPredictions  # predictions of the test rows by models that were not trained on them
+    # Model whose test rows the importances are measured on; under cross-validation that of the last fold
     explained: Candidate
-    explained_truth: Truth | None
-    explained_decision: Decision
-    n_training_rows: int
+    explained_truth: Truth | None  # targets and weights of these test rows, on the host
+    explained_decision: Decision  # decision of that model, learned without these rows
+    n_training_rows: int  # rows that the champion was trained on
+    # Under cross-validation with several candidates: metrics of the whole procedure, including the choice of the model;
+    # see `gpupipe.training.selection.cross_validation`
     selection: Mapping[str, float] = field(default_factory=dict)
+    # Training rows that were held out to choose the model and its decision; 0 if there were none
     n_validation_rows: int = 0
+    # All evaluated rows, then the slices of each column of ``evaluate.by``; empty without any
     slices: Sequence[MetricSlice] = ()
+    # The limits of ``evaluate.fail_on`` that the champion misses; None if they were not checked
     missed: Sequence[dict[str, Any]] | None = None
 
     @property
@@ -121,26 +85,13 @@ class LeaderboardResult:
 
 @dataclass(frozen=True)
 class HeldOutPredictions:
-    """Predictions of test rows by models and decisions that were not learned from them.
+    """Predictions of test rows by models and decisions that were not learned from them."""
 
-    Attributes
-    ----------
-    rows : array of int64, shape (n,)
-        Row numbers of the run's table, ascending.
-    truth : Truth, optional
-        Targets and weights, on the host.
-    predicted : Prediction
-        Calibrated predictions, on the backend.
-    decision : Decision
-        Threshold and intervals, for each row or for all; `predicted` is calibrated already.
-    folds : array of int8, shape (n,), optional
-        Under cross-validation, the fold in which each row is tested, from 1.
-    """
-
-    rows: Array
-    truth: Truth | None
-    predicted: Prediction
-    decision: Decision
+    rows: Array  # int64, shape (n,): row numbers of the run's table, ascending
+    truth: Truth | None  # targets and weights, on the host
+    predicted: Prediction  # calibrated predictions, on the backend
+    decision: Decision  # threshold and intervals, for each row or for all; `predicted` is calibrated already
+    # int8, shape (n,): under cross-validation, the fold in which each row is tested, from 1
     folds: Array | None = None
 
     @property

@@ -128,10 +128,7 @@ class Selection(ABC):
     def measure_latency(self, step: LatencyMeasurement, measure: MeasureLatency) -> None:
         """Measure the latency of the models of the last round, and choose the best candidate within the limit.
 
-        Raises
-        ------
-        LimitError
-            If no candidate is within the limit.
+        Raise LimitError if no candidate is within the limit.
         """
         place = self.job.backend.host_place
         with self.job.timeline.stage(f"{step.label}latency", place, is_timing=True) as stage:

@@ -40,12 +40,7 @@ RowLevels = tuple[Array, list[str]]
 def read_levels(job: Job) -> dict[str, RowLevels]:
     """Return the levels of each column of ``evaluate.by``; dropped columns and texts are read again.
 
-    Raises
-    ------
-    ConfigError
-        If ``bins`` does not suit a column.
-    SchemaError
-        If a column does not exist, or is nested.
+    Raise ConfigError if ``bins`` does not suit a column; SchemaError if a column does not exist, or is nested.
     """
     schema, columns = job.table.schema, job.config.evaluate.by
     raw = [own.column for own in columns if own.column not in schema or schema[own.column].kind == "text"]

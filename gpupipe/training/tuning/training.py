@@ -11,7 +11,7 @@ import numpy as np
 
 from gpupipe.models import FitContext, ModelSettings, Prediction
 from gpupipe.models.context import Resources, ValidationRows
-from gpupipe.models.device_training import refusal
+from gpupipe.models.device.training import refusal
 from gpupipe.models.matrix import predict_matrix
 from gpupipe.models.target_scale import TargetScale
 from gpupipe.models.training import explain_errors, fit, keyword_arguments, prepare_rows
@@ -94,7 +94,7 @@ class FoldTraining:
         """Train XGBoost on the bins of a fold, computed in its first trial."""
         import xgboost
 
-        from gpupipe.models.fitted.xgboost import FittedXGBoost
+        from gpupipe.models.xgboost.fitted import FittedXGBoost
         from gpupipe.models.xgboost.parameters import native_parameters
         from gpupipe.models.xgboost.rounds import BoostingRounds
 

@@ -35,35 +35,18 @@ LEAST_FOR_IMPORTANCES = 4  # complete trials
 
 @dataclass(frozen=True)
 class FinishedTrial:
-    """One finished trial.
+    """One finished trial."""
 
-    Attributes
-    ----------
-    params : mapping of str to JSON value
-        Values of the searched parameters.
-    score : float, optional
-        Mean metric of the folds; None unless complete.
-    elapsed : float
-        Seconds of the search up to the end of this trial, with those of interrupted runs.
-    n_models : int
-        Number of trained models.
-    rounds : list of int
-        Rounds or epochs that early stopping found, one for each fold.
-    curve : list of (int, float)
-        Steps and losses of the first fold during training; see `pruning`.
-    error : str
-        Why it failed.
-    """
-
-    params: Mapping[str, Any]
+    params: Mapping[str, Any]  # values of the searched parameters
     state: Literal["complete", "pruned", "failed"]
-    score: float | None = None
+    score: float | None = None  # mean metric of the folds; None unless complete
     seconds: float = 0.0
-    elapsed: float = 0.0
-    n_models: int = 0
-    rounds: list[int] = field(default_factory=list)
+    elapsed: float = 0.0  # seconds of the search up to the end of this trial, with those of interrupted runs
+    n_models: int = 0  # number of trained models
+    rounds: list[int] = field(default_factory=list)  # rounds or epochs that early stopping found, one for each fold
+    # Steps and losses of the first fold during training; see `pruning`
     curve: list[tuple[int, float]] = field(default_factory=list)
-    error: str = ""
+    error: str = ""  # why it failed
 
 
 class TrialStudy:

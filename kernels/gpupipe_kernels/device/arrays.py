@@ -78,9 +78,6 @@ class DeviceCells:
     ----------
     array : device array
         Kept alive.
-    address : int
-    dtype : numpy.dtype
-    size : int
     """
 
     array: Any

@@ -43,10 +43,7 @@ class DeviceCodeError(RuntimeError):
 def manifest() -> dict[str, Any]:
     """Return the manifest.
 
-    Raises
-    ------
-    DeviceCodeError
-        If it is missing or not a manifest.
+    Raise DeviceCodeError if it is missing or not a manifest.
     """
     path = FOLDER / MANIFEST
     try:
@@ -81,10 +78,7 @@ def hash_of(files: tuple[str, ...]) -> str:
 def file_for(capability: tuple[int, int]) -> str:
     """Return the name of the file for a compute capability: machine code of its generation, else the PTX.
 
-    Raises
-    ------
-    DeviceCodeError
-        If the GPU is older than the oldest architecture.
+    Raise DeviceCodeError if the GPU is older than the oldest architecture.
     """
     if capability < CAPABILITY:
         least, found = (".".join(map(str, pair)) for pair in (CAPABILITY, capability))
@@ -99,10 +93,7 @@ def file_for(capability: tuple[int, int]) -> str:
 def read(name: str) -> bytes:
     """Return the content of a shipped file.
 
-    Raises
-    ------
-    DeviceCodeError
-        If it is missing or damaged.
+    Raise DeviceCodeError if it is missing or damaged.
     """
     path = FOLDER / f"{name}.xz"
     try:
@@ -118,10 +109,7 @@ def read(name: str) -> bytes:
 def is_ready(capability: tuple[int, int]) -> bool:
     """Return whether a GPU can run the shipped code; False if the sources are newer.
 
-    Raises
-    ------
-    DeviceCodeError
-        If a file is missing or damaged, or the GPU is too old.
+    Raise DeviceCodeError if a file is missing or damaged, or the GPU is too old.
     """
     return bool(read(file_for(capability))) and is_current()
 

@@ -42,18 +42,14 @@ def compiler_obstacle() -> str:
 def compile_entry(function: Callable[..., Any], entry: Entry, inlined: Callable[[Any], Any]) -> str:
     """Return the PTX of an entry, without a header: see `join`.
 
+    Raise ValueError if it does not compile; the message contains its name and the compiler's error.
+
     Parameters
     ----------
     function : callable
         The device loop.
-    entry : Entry
     inlined : callable
         Compiles `function` such that it is inlined: `gpupipe_kernels.launch.array_formula`.
-
-    Raises
-    ------
-    ValueError
-        If it does not compile; the message contains its name and the compiler's error.
     """
     with _lock:
         cuda = bind(function)

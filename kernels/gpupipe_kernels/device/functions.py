@@ -26,22 +26,17 @@ COMPILER = "pip install 'numba-cuda[cu13]' (or cu12)"
 def load(function: Callable[..., Any], entry: Entry, key: str | None, inlined: Callable[[Any], Any]) -> Any:
     """Return an entry as a CuPy function on the current device.
 
+    Raise DeviceCodeError if it has to be compiled and no compiler is installed, or the shipped code is damaged, and
+    ValueError if it does not compile.
+
     Parameters
     ----------
     function : callable
         The device loop.
-    entry : Entry
     key : str or None
         ``""`` for a loop of this package. For another, the name under which its PTX is cached on disk; None: nowhere.
     inlined : callable
         See `compile_entry`.
-
-    Raises
-    ------
-    DeviceCodeError
-        If it has to be compiled and no compiler is installed, or the shipped code is damaged.
-    ValueError
-        If it does not compile.
     """
     is_shipped = key == "" and entry.name in binaries.manifest()["entries"]
     if is_shipped and binaries.is_current():

@@ -47,15 +47,7 @@ class Parameter:
         return (f"{self.dtype}*", *["int64"] * self.n_axes) if self.n_axes else (str(self.dtype),)
 
     def check(self, array: Any) -> None:
-        """Raise if an array does not fit.
-
-        Raises
-        ------
-        TypeError
-            If its dtype or its number of axes is another one.
-        ValueError
-            If it is not contiguous.
-        """
+        """Raise TypeError if an array has another dtype or number of axes, ValueError if it is not contiguous."""
         is_flag = array.dtype == np.bool_ and self.dtype == np.uint8  # the same bytes
         if (array.dtype != self.dtype and not is_flag) or array.ndim != self.n_axes:
             raise TypeError(
@@ -106,12 +98,8 @@ class Entry:
     def pack(self, arguments: Sequence[Any]) -> tuple[Any, ...]:
         """Return the C arguments: pointers as CuPy arrays or ``uint64``, lengths and scalars as NumPy scalars.
 
-        Raises
-        ------
-        TypeError
-            If the number of arguments, or the type of an array, is not as declared.
-        ValueError
-            If an array is not contiguous.
+        Raise TypeError if the number of arguments, or the type of an array, is not as declared, and ValueError if an
+        array is not contiguous.
         """
         arguments = [adopt(value) if hasattr(value, "__cuda_array_interface__") else value for value in arguments]
         self.check(arguments)

@@ -9,6 +9,7 @@ import numpy.typing as npt
 
 from gpupipe_kernels.contract import Argument, KernelDeclaration
 from gpupipe_kernels.device import arrays
+from gpupipe_kernels.draws import WORDS
 from gpupipe_kernels.draws.cuda.loops import (
     MULTIPLIER_0,
     MULTIPLIER_1,
@@ -18,7 +19,7 @@ from gpupipe_kernels.draws.cuda.loops import (
     draw_words,
     fill_on_device,
 )
-from gpupipe_kernels.draws.philox import WORDS, on_host
+from gpupipe_kernels.draws.philox import on_host
 
 
 def words_of(counter: int, key: tuple[int, int]) -> list[int]:

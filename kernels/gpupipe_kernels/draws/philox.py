@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-WORDS = 4  # of a counter
+from gpupipe_kernels.draws import WORDS
 
 
 def on_host(n_rows: int, seed: int, stream: int, start: int) -> Any:
@@ -24,6 +24,8 @@ def on_host(n_rows: int, seed: int, stream: int, start: int) -> Any:
 def fill(out: Any, seed: int, stream: int, start: int) -> None:
     """Write the bits of the rows from `start` on to a host or device array.
 
+    Raise ValueError if a device array is not contiguous.
+
     Parameters
     ----------
     out : array of uint64, shape (rows,), contiguous
@@ -31,11 +33,6 @@ def fill(out: Any, seed: int, stream: int, start: int) -> None:
         0 to 2**64 - 1. The streams of a seed are independent.
     start : int
         0 to 2**62.
-
-    Raises
-    ------
-    ValueError
-        If a device array is not contiguous.
     """
     if isinstance(out, np.ndarray):
         out[:] = on_host(len(out), seed, stream, start)

@@ -7,7 +7,6 @@ functions have no slow path, and loops over them vectorise. Callers check the ra
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import numpy as np
 from numpy import float32
@@ -23,13 +22,13 @@ TAN_22_5 = float32(0.41421357)
 
 
 @formula
-def fraction(turns: Any) -> Any:
+def fraction(turns):
     """Return up to 2**22 turns minus the nearest whole number: -0.5 to 0.5, exact."""
     return turns - (float32(turns + ROUND) - ROUND)
 
 
 @formula
-def sine_of_quarter(turns: Any) -> Any:
+def sine_of_quarter(turns):
     """Return the sine of -0.25 to 0.25 turns, by a minimax polynomial (relative error 1.5e-7)."""
     z = turns * turns
     p = float32(-76.57499) + z * float32(39.71091)
@@ -37,13 +36,13 @@ def sine_of_quarter(turns: Any) -> Any:
 
 
 @formula
-def sine_of_half(turns: Any) -> Any:
+def sine_of_half(turns):
     """Return the sine of -0.5 to 0.5 turns."""
     return sine_of_quarter(math.copysign(float32(0.5), turns) - turns if abs(turns) > float32(0.25) else turns)
 
 
 @formula
-def arctangent(y: Any, x: Any) -> Any:
+def arctangent(y, x):
     """Return the angle of the point (x, y) in radians, -pi to pi; 0 for the origin. After Cephes' ``atanf``."""
     rise, run = abs(y), abs(x)
     low = rise if rise <= run else run
@@ -61,7 +60,7 @@ def arctangent(y: Any, x: Any) -> Any:
 
 
 @formula
-def wave(x: Any, high: Any, low: Any, phase: Any) -> Any:
+def wave(x, high, low, phase):
     """Return sin(2 * pi * (x * (high + low) + phase)), within 1e-6; NaN for more than `MAX_TURNS` turns.
 
     `high + low` has 48 bits. The whole turns are subtracted from the exact product with `high`, and what the last

@@ -6,8 +6,6 @@ Constants are added to keep numbers positive, because dividing positive numbers 
 
 from __future__ import annotations
 
-from typing import Any
-
 from numpy import int32, int64, uint32, uint64
 
 from gpupipe_kernels.launch import formula
@@ -23,7 +21,7 @@ THURSDAY = uint32(7 * 16_000_000 + 3)
 
 
 @formula
-def day_of(time: Any) -> Any:
+def day_of(time):
     """Return the days since 1970-01-01 of any int64 time; they fit into an int32."""
     # A shift rounds down like a floor division, also for negative times.
     positive = uint64(int64(time >> int64(13)) + int64(DAYS_BEFORE * UNITS))
@@ -31,7 +29,7 @@ def day_of(time: Any) -> Any:
 
 
 @formula
-def clock_part(time: Any, day: Any, which: Any) -> Any:
+def clock_part(time, day, which):
     """Return the hour, minute, second or a part of the week, from a time and its day."""
     rest = time - int64(day) * int64(DAY)
     # Shift out the factors of two: the remaining time of day then fits into 32 bits.
@@ -49,7 +47,7 @@ def clock_part(time: Any, day: Any, which: Any) -> Any:
 
 
 @formula
-def date_part(day: Any, which: Any) -> Any:
+def date_part(day, which):
     """Return a part of a date, given as days since 1970-01-01."""
     z = uint32(uint32(day) + EPOCH)
     era = uint32(z // uint32(DAYS_AN_ERA))
@@ -79,13 +77,13 @@ def date_part(day: Any, which: Any) -> Any:
 
 
 @formula
-def is_of_clock(which: Any) -> Any:
+def is_of_clock(which):
     """Return whether a part is computed by `clock_part` (otherwise by `date_part`)."""
     return which >= CalendarPart.WEEKDAY and which <= CalendarPart.IS_WEEKEND
 
 
 @formula
-def part(time: Any, which: Any) -> Any:
+def part(time, which):
     """Return calendar part `which` of an int64 time that is not NAT."""
     day = day_of(time)
     return clock_part(time, day, which) if is_of_clock(which) else date_part(day, which)

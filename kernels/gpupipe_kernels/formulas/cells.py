@@ -5,8 +5,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from numpy import float32, float64, int32, uint64
 
 from gpupipe_kernels.formulas.calendar32 import part
@@ -18,57 +16,57 @@ INF = float32(float("inf"))
 
 
 @formula
-def flag(condition: Any) -> Any:
+def flag(condition):
     """Return 1 or 0."""
     return float32(1.0) if condition else float32(0.0)
 
 
 @formula
-def part_value(time: Any, which: Any) -> Any:
+def part_value(time, which):
     """Return a calendar part, NaN if the time is missing."""
     return NAN if time == NAT else float32(part(time, which))
 
 
 @formula
-def part_index(time: Any, which: Any, size: Any) -> Any:
+def part_index(time, which, size):
     """Return a calendar part as an index, `size` if the time is missing."""
     return int32(size) if time == NAT else part(time, which)
 
 
 @formula
-def elapsed(time: Any, origin: Any, factor: Any) -> Any:
+def elapsed(time, origin, factor):
     """Return the time since `origin` in another unit; the subtraction is in float64."""
     return NAN if time == NAT else float32((float64(time) - origin) * factor)
 
 
 @formula
-def between(time: Any, other: Any, factor: Any) -> Any:
+def between(time, other, factor):
     """Return the time from `other` to `time` in another unit."""
     return NAN if time == NAT or other == NAT else float32((float64(time) - float64(other)) * factor)
 
 
 @formula
-def fill(x: Any, value: Any) -> Any:
+def fill(x, value):
     """Return `value` instead of NaN, else `x`."""
     return value if x != x else x
 
 
 @formula
-def clip(x: Any, low: Any, high: Any) -> Any:
+def clip(x, low, high):
     """Return `x` clipped to two bounds; NaN if any of the three is NaN."""
     x = low if x < low or low != low else x
     return high if x > high or high != high else x
 
 
 @formula
-def finite(x: Any) -> Any:
+def finite(x):
     """Return `x`, or NaN if it is infinite."""
     # Not x - (x - x): if x is a product, a device would fuse it with the subtraction and get another result.
     return x if abs(x) < INF else NAN
 
 
 @array_formula
-def bin_of(x: Any, edges: Any, first: Any, size: Any, lowest: Any) -> Any:
+def bin_of(x, edges, first, size, lowest):
     """Return `lowest` plus the number of edges <= x, or 0 if x is NaN; edges[first:first + size] are ascending."""
     if x != x:
         return int32(0)
@@ -83,7 +81,7 @@ def bin_of(x: Any, edges: Any, first: Any, size: Any, lowest: Any) -> Any:
 
 
 @formula
-def entry(index: Any, size: Any) -> Any:
+def entry(index, size):
     """Return an index clipped to a table of `size` entries."""
     index = index if index > int32(0) else int32(0)
     return index if index < size else int32(size - int32(1))

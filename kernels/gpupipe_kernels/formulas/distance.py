@@ -9,7 +9,6 @@ geodesics on the ellipsoid", Survey Review 23 (1975) 88, on a sphere.
 from __future__ import annotations
 
 import math
-from typing import Any
 
 from numpy import float32
 
@@ -24,7 +23,7 @@ POLE, MAX_LONGITUDE = map(float32, MAX_DEGREES)
 
 
 @formula
-def course(lat1: Any, lon1: Any, lat2: Any, lon2: Any, origin: Any) -> Any:
+def course(lat1, lon1, lat2, lon2, origin):
     """Return the direction of the second point seen from the first: its components north, east and inwards.
 
     Coordinates are in degrees, latitudes relative to `origin`. East is NaN where `reference.degrees` is.
@@ -46,13 +45,13 @@ def course(lat1: Any, lon1: Any, lat2: Any, lon2: Any, origin: Any) -> Any:
 
 
 @formula
-def distance(north: Any, east: Any, inwards: Any, radius: Any) -> Any:
+def distance(north, east, inwards, radius):
     """Return the great-circle distance along a course, in the unit of `radius`."""
     return radius * arctangent(math.sqrt(north * north + east * east), inwards)
 
 
 @formula
-def bearing(north: Any, east: Any) -> Any:
+def bearing(north, east):
     """Return the initial direction of a course in degrees from north, clockwise, 0 to 360; 0 if undefined."""
     degrees = arctangent(east, north) * DEGREES
     return degrees + float32(360.0) if degrees < float32(0.0) else degrees

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from numpy import float32, int32
 
 from gpupipe_kernels.launch import formula
@@ -18,7 +16,7 @@ NAN = float32(float("nan"))
 
 
 @formula
-def log1p(x: Any) -> Any:
+def log1p(x):
     """Return log(1 + x) (relative error 1e-7); NaN below -1, -inf at -1.
 
     Reduction and polynomial follow FreeBSD's ``s_log1pf.c`` (Sun Microsystems, 1993): 1 + x is 2**k times a number near

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from numpy import float32, int32
 
 from gpupipe_kernels.formulas.logarithm import INF, LN2_HIGH, LN2_LOW, log1p
@@ -15,7 +13,7 @@ LARGEST = float32(88.72283)  # the last float32 whose exponential does not overf
 
 
 @formula
-def expm1(x: Any) -> Any:
+def expm1(x):
     """Return exp(x) - 1 (relative error 2e-7); -1 at -inf, inf where that overflows."""
     v = x if x > float32(-104.0) else float32(-104.0)
     v = v if v < float32(89.0) else float32(89.0)
@@ -37,7 +35,7 @@ def expm1(x: Any) -> Any:
 
 
 @formula
-def yeo_johnson(x: Any, exponent: Any) -> Any:
+def yeo_johnson(x, exponent):
     """Return the power transformation of `x`: see `gpupipe_kernels.reference.yeo_johnson`.
 
     The error of the logarithm is multiplied by the argument of the exponential: the relative error is up to 1e-7 times

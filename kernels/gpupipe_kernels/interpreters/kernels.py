@@ -1,4 +1,4 @@
-"""Kernel declarations of the instructions: each is a small program, run by the compiled interpreters.
+"""Kernel declarations of the instructions: each is a small program, run by the NumPy and the CUDA interpreter.
 
 The references are independent implementations in float64 NumPy.
 """
@@ -17,7 +17,7 @@ from gpupipe_kernels.device import arrays
 from gpupipe_kernels.formulas.calendar import MICROSECONDS_A_DAY
 from gpupipe_kernels.interpreters import assembly
 from gpupipe_kernels.interpreters.cuda import interpreter as cuda_interpreter
-from gpupipe_kernels.interpreters.numba import interpreter as numba_interpreter
+from gpupipe_kernels.interpreters.numpy import interpreter as numpy_interpreter
 from gpupipe_kernels.program.opcodes import MAX_TURNS, NAT, CalendarPart, Opcode
 from gpupipe_kernels.program.program import Program
 from gpupipe_kernels.typing import HostArray
@@ -29,7 +29,7 @@ def _on_host(program: Callable[..., Program], block: HostArray, *scalars: Any) -
     """Return the column-major matrix that ``program(*scalars)`` computes; the column, if there is only one."""
     made = program(*scalars)
     out = np.empty((block.shape[1], made.n_columns), np.float32, order="F")
-    numba_interpreter.run(made, {block.dtype.name: block}, out)
+    numpy_interpreter.run(made, {block.dtype.name: block}, out)
     return out[:, 0] if made.n_columns == 1 else out
 
 
@@ -134,92 +134,102 @@ def _matrix(n_columns: int) -> tuple[Argument, ...]:
     return (Argument("y", "float32", ("rows", str(n_columns))),)
 
 
-def _kernel(
-    name: str, summary: str, inputs: tuple[Argument, ...], outputs: tuple[Argument, ...], nulls: str, rtol: float,
-    atol: float, made: Callable[..., Any], program: Callable[..., Program], sample: Callable[..., tuple[Any, ...]],
-) -> KernelDeclaration:  # fmt: skip
-    return KernelDeclaration(
-        name, summary, inputs, outputs, nulls, rtol, atol, made, partial(_on_host, program),
-        partial(_on_device, program), sample, (cuda_interpreter.LOOPS["columns", True],),
-    )  # fmt: skip
+def _interpreted(program: Callable[..., Program]) -> dict[str, Any]:
+    """Return the implementations in a declaration: the interpreters run ``program(*scalars)`` over the first input."""
+    device = (cuda_interpreter.LOOPS["columns", True],)
+    return {"cpu": partial(_on_host, program), "gpu": partial(_on_device, program), "device": device}
 
 
 KERNELS = (
-    _kernel(
+    KernelDeclaration(
         "arithmetic", "sum, difference, product and quotient of two numbers", (_of("float32", 2),), _matrix(4),
         "null if either input is null or the result is not finite", 0.0, 0.0,
-        _arithmetic_in_float64, assembly.arithmetic,
-        lambda rng, n: (sample_numbers(rng, n, 2).astype(np.float32),),
+        _arithmetic_in_float64,
+        sample=lambda rng, n: (sample_numbers(rng, n, 2).astype(np.float32),),
+        **_interpreted(assembly.arithmetic),
     ),
-    _kernel(
+    KernelDeclaration(
         "bins", "bin number, from 1", (_of("float32", 1), *_scalars("e0", "e1", "e2")), COLUMN,
         "bin 0", 0.0, 0.0,
         lambda x, *edges: np.where(np.isnan(x[0]), 0, 1 + np.digitize(x[0], edges)),
-        assembly.bins, lambda rng, n: (sample_numbers(rng, n).astype(np.float32), -1.0, 0.0, 1.0),
+        sample=lambda rng, n: (sample_numbers(rng, n).astype(np.float32), -1.0, 0.0, 1.0),
+        **_interpreted(assembly.bins),
     ),
-    _kernel(
+    KernelDeclaration(
         "calendar_parts", "every calendar part of a time, in the order of CalendarPart",
         (_of("int64", 1),), _matrix(len(CalendarPart)),
         "null", 0.0, 0.0,
-        _calendar_of_numpy, assembly.calendar_parts, lambda rng, n: (sample_times(rng, n, 1),),
+        _calendar_of_numpy,
+        sample=lambda rng, n: (sample_times(rng, n, 1),),
+        **_interpreted(assembly.calendar_parts),
     ),
-    _kernel(
+    KernelDeclaration(
         "elapsed", "time since an origin, and between two times; milliseconds are exact up to 285 years",
         (_of("int64", 2), *_scalars("origin", "unit")), _matrix(2),
         "null", 1.2e-7, 2048e-6,
-        _elapsed_in_python, assembly.elapsed, lambda rng, n: (sample_times(rng, n, 2), 1.6e15, 1e6),
+        _elapsed_in_python,
+        sample=lambda rng, n: (sample_times(rng, n, 2), 1.6e15, 1e6),
+        **_interpreted(assembly.elapsed),
     ),
-    _kernel(
+    KernelDeclaration(
         "impute", "null flag of a number, and the number filled, clipped and scaled",
         (_of("float32", 1), *_scalars("fill", "low", "high", "factor", "offset")), _matrix(2),
         "filled", 2e-7, 5e-7,
-        _impute_in_float64, assembly.impute,
-        lambda rng, n: (sample_numbers(rng, n).astype(np.float32), 0.5, -8.0, 8.0, 0.3, 0.1),
+        _impute_in_float64,
+        sample=lambda rng, n: (sample_numbers(rng, n).astype(np.float32), 0.5, -8.0, 8.0, 0.3, 0.1),
+        **_interpreted(assembly.impute),
     ),
-    _kernel(
+    KernelDeclaration(
         "log1p", "log(1 + x)", (_of("float32", 1),), COLUMN, "null for null and for x <= -1", 3e-7, 1e-44,
-        lambda x: reference.in_float32(np.log1p(x[0].astype(np.float64))), partial(assembly.of_number, Opcode.LOG1P),
-        lambda rng, n: (sample_numbers(rng, n).astype(np.float32),),
+        lambda x: reference.in_float32(np.log1p(x[0].astype(np.float64))),
+        sample=lambda rng, n: (sample_numbers(rng, n).astype(np.float32),),
+        **_interpreted(partial(assembly.of_number, Opcode.LOG1P)),
     ),
-    _kernel(
+    KernelDeclaration(
         "lookup", "flag of code 1, and the table entry of a pair of codes",
         (_of("int16", 2, least=0, greatest=6), Argument("n_codes", "int64", ())), _matrix(2),
         "an ordinary code", 0.0, 0.0,
-        _lookup_in_numpy, assembly.lookup, lambda rng, n: (rng.integers(0, 7, (2, n)).astype(np.int16), 7),
+        _lookup_in_numpy,
+        sample=lambda rng, n: (rng.integers(0, 7, (2, n)).astype(np.int16), 7),
+        **_interpreted(assembly.lookup),
     ),
-    _kernel(
+    KernelDeclaration(
         "haversine", f"distance in km (radius {RADIUS_KM}) between (x[0], x[1]) and (x[2], x[3]), in degrees; "
         "latitudes relative to an origin", POINTS, COLUMN, "null if any input is null or not in degrees",
         1e-6, 1e-6 * RADIUS_KM,
         lambda x, origin: RADIUS_KM * reference.central_angle(*reference.degrees(x[0], x[1], x[2], x[3], origin)),
-        partial(assembly.of_points, Opcode.HAVERSINE, RADIUS_KM), sample_points,
+        sample=sample_points,
+        **_interpreted(partial(assembly.of_points, Opcode.HAVERSINE, RADIUS_KM)),
     ),
-    _kernel(
+    KernelDeclaration(
         # The course is ill-conditioned for points that are nearly equal or nearly antipodal, so no tolerance holds.
         "bearing", "initial course between such points in degrees, 0 to 360; except antipodes",
         (Argument("x", "float32", ("4", "rows")), *_scalars("origin")), COLUMN, "null if any input is null", 0.0, 1e-2,
         lambda x, origin: reference.bearing(*reference.degrees(x[0], x[1], x[2], x[3], origin)),
-        partial(assembly.of_points, Opcode.BEARING, 1.0),
-        lambda rng, n: sample_points(rng, n, n_kinds=3),
+        sample=lambda rng, n: sample_points(rng, n, n_kinds=3),
+        **_interpreted(partial(assembly.of_points, Opcode.BEARING, 1.0)),
     ),
-    _kernel(
+    KernelDeclaration(
         "sine", "sin(x * factor + offset)",
         (_of("float32", 1), *_scalars("factor", "offset")), COLUMN, f"null, as are more than {MAX_TURNS:,.0f} turns",
         0.0, 1e-6, lambda x, factor, offset: reference.sine(x[0], factor, offset),
-        partial(assembly.of_number, Opcode.SINE),
-        lambda rng, n: (sample_numbers(rng, n).astype(np.float32), float(rng.uniform(0, 2)), 0.7),
+        sample=lambda rng, n: (sample_numbers(rng, n).astype(np.float32), float(rng.uniform(0, 2)), 0.7),
+        **_interpreted(partial(assembly.of_number, Opcode.SINE)),
     ),
-    _kernel(
+    KernelDeclaration(
         "standardize", "(x - mean) * scale, subtracted in float64", (_of("float64", 1), *_scalars("mean", "scale")),
         COLUMN, "null", 2e-7, 1e-44,
-        lambda x, mean, scale: reference.in_float32((x[0] - mean) * scale), assembly.standardize,
-        lambda rng, n: (1e6 + sample_numbers(rng, n), 1e6, 0.3),
+        lambda x, mean, scale: reference.in_float32((x[0] - mean) * scale),
+        sample=lambda rng, n: (1e6 + sample_numbers(rng, n), 1e6, 0.3),
+        **_interpreted(assembly.standardize),
     ),
-    _kernel(
+    KernelDeclaration(
         "yeo_johnson", "Yeo-Johnson power transformation",
         (_of("float32", 1), *_scalars("exponent")), COLUMN, "null", 1e-5, 1e-44,
         lambda x, exponent: reference.in_float32(reference.yeo_johnson(x[0].astype(np.float64), exponent)),
-        partial(assembly.of_number, Opcode.YEO_JOHNSON),
-        lambda rng, n: (sample_numbers(rng, n).astype(np.float32), float(rng.choice([-1.0, 0.0, 0.5, 1.0, 2.0, 3.0]))),
+        sample=lambda rng, n: (
+            sample_numbers(rng, n).astype(np.float32), float(rng.choice([-1.0, 0.0, 0.5, 1.0, 2.0, 3.0])),
+        ),
+        **_interpreted(partial(assembly.of_number, Opcode.YEO_JOHNSON)),
     ),
 )  # fmt: skip

@@ -1,4 +1,4 @@
-"""Kernel declarations of a program with every kind of instruction; the reference is the NumPy interpreter."""
+"""Kernel declaration of a program with every kind of instruction; the reference is the NumPy interpreter."""
 
 from __future__ import annotations
 
@@ -18,7 +18,6 @@ from gpupipe_kernels.interpreters.kernels import (
     sample_points,
     sample_times,
 )
-from gpupipe_kernels.interpreters.numba import interpreter as numba_interpreter
 from gpupipe_kernels.interpreters.numpy import interpreter as numpy_interpreter
 from gpupipe_kernels.program.opcodes import (
     BLOCKS,
@@ -38,11 +37,19 @@ N_CODES, N_FOLDS = 7, 3
 def program() -> Program:
     """Return the program; its 31 columns are two panels of a row-major matrix."""
     parts = [
-        assembly.arithmetic(), assembly.bins(-1.0, 0.0, 1.0), assembly.impute(0.5, -8.0, 8.0, 0.3, 0.1),
-        assembly.of_number(Opcode.LOG1P), assembly.of_number(Opcode.YEO_JOHNSON, 0.5),
-        assembly.of_number(Opcode.SINE, 1e-4, 0.7), assembly.standardize(1e6, 0.3), assembly.calendar_parts(),
-        assembly.elapsed(1.6e15, 1e6), assembly.lookup(N_CODES), _out_of_fold(), _hours(),
-    ]  # fmt: skip
+        assembly.arithmetic(),
+        assembly.bins(-1.0, 0.0, 1.0),
+        assembly.impute(0.5, -8.0, 8.0, 0.3, 0.1),
+        assembly.of_number(Opcode.LOG1P),
+        assembly.of_number(Opcode.YEO_JOHNSON, 0.5),
+        assembly.of_number(Opcode.SINE, 1e-4, 0.7),
+        assembly.standardize(1e6, 0.3),
+        assembly.calendar_parts(),
+        assembly.elapsed(1.6e15, 1e6),
+        assembly.lookup(N_CODES),
+        _out_of_fold(),
+        _hours(),
+    ]
     points = assembly.of_points(Opcode.HAVERSINE, RADIUS_KM, 40.0)
     points.instructions[:, Field.ROW] += np.where(points.instructions[:, Field.ROW] >= 0, 2, 0)
     return _joined([*parts, points])
@@ -81,17 +88,10 @@ def _blocks(f32: Any, f64: Any, i64: Any, i16: Any) -> Mapping[str, Any]:
     return {"float32": f32, "float64": f64, "int64": i64, "int16": i16}
 
 
-def _in_numpy(*inputs: HostArray) -> tuple[HostArray, HostArray]:
+def _on_host(*inputs: HostArray) -> tuple[HostArray, HostArray]:
     out = np.empty((inputs[0].shape[1], program().n_columns), np.float32, order="F")
     numpy_interpreter.run(program(), _blocks(*inputs[:4]), out, inputs[4])
     return out, out
-
-
-def _on_host(*inputs: HostArray) -> tuple[HostArray, HostArray]:
-    columns, lines = (np.empty((inputs[0].shape[1], program().n_columns), np.float32, order) for order in ("F", "C"))
-    for out in (columns, lines):
-        numba_interpreter.run(program(), _blocks(*inputs[:4]), out, inputs[4])
-    return columns, lines
 
 
 def _on_device(*inputs: Any) -> tuple[Any, Any]:
@@ -120,8 +120,17 @@ OUTPUTS = tuple(Argument(order, "float32", ("rows", "columns")) for order in ("c
 
 KERNELS = (
     KernelDeclaration(
-        "program", "every kind of instruction, written to a column-major and a row-major matrix",
-        INPUTS, OUTPUTS, "that of each instruction", 1e-5, 1e-2, _in_numpy, _on_host, _on_device, _sample,
+        "program",
+        "every kind of instruction, written to a column-major and a row-major matrix",
+        INPUTS,
+        OUTPUTS,
+        "that of each instruction",
+        1e-5,
+        1e-2,
+        _on_host,
+        _on_host,
+        _on_device,
+        _sample,
         tuple(cuda_interpreter.LOOPS.values()),
     ),
-)  # fmt: skip
+)

@@ -157,7 +157,6 @@ class KeyedEvents:
 
     Attributes
     ----------
-    history : History
     start, time : array
         As in `History`, for these events.
     rank : array of int32, shape (history.n_events + 1,), optional
@@ -185,7 +184,6 @@ class KeyedColumn:
 
     Attributes
     ----------
-    history : History
     values : array of float64, shape (events,)
     """
 
@@ -215,7 +213,6 @@ class KeyedCodes:
 
     Attributes
     ----------
-    history : History
     values : array of int32, shape (events,)
     keep : array of bool, shape (events,), optional
         Flags of the codes that are not null; None if there is no null.
@@ -237,7 +234,6 @@ class Queries:
 
     Attributes
     ----------
-    history : History
     low, high : array of int32, shape (queries,)
         Positions in the history; equal if the query sees no event.
     time : array of int64, shape (queries,)

@@ -20,20 +20,16 @@ def count(queries: Queries) -> Array:
 def aggregate(values: Array | KeyedColumn, queries: Queries, function: Function) -> Array:
     """Return an aggregate of the values that each query sees.
 
+    Raise ValueError if the function is not one of these, or is nunique on a window.
+
     Parameters
     ----------
     values : array of numbers, shape (history.n_events,), or KeyedColumn
         In the order of the history; NaN is null. Absolute values over 1e100 count as infinite in sums, means and
         standard deviations.
-    queries : Queries
     function : {"count", "sum", "mean", "std", "min", "max", "first", "last", "nunique"}
         ``std`` is the sample standard deviation, NaN for one value. Without values, count, nunique and sum are 0 and
         the others NaN.
-
-    Raises
-    ------
-    ValueError
-        If the function is not one of these, or is nunique on a window.
     """
     engine, wanted = queries.history.engine, _column(values, queries)
     if function in MOMENTS:
@@ -50,19 +46,15 @@ def aggregate(values: Array | KeyedColumn, queries: Queries, function: Function)
 def aggregate_codes(codes: Array, queries: Queries, function: Literal["count", "nunique"], null: int = 0) -> Array:
     """Return the number of codes, or of distinct codes, that each query sees.
 
+    Raise ValueError if the function is not one of these, or is nunique on a window.
+
     Parameters
     ----------
     codes : array of int, shape (history.n_events,)
         In the order of the history, from 0.
-    queries : Queries
     function : {"count", "nunique"}
     null : int
         The code of null.
-
-    Raises
-    ------
-    ValueError
-        If the function is not one of these, or is nunique on a window.
     """
     wanted = _codes(codes, queries, null)
     if function == "count":
@@ -79,7 +71,6 @@ def pick(codes: Array, queries: Queries, which: Literal["first", "last"], null: 
     ----------
     codes : array of int, shape (history.n_events,)
         In the order of the history.
-    queries : Queries
     which : {"first", "last"}
     null : int
         The code of null, which is skipped.
@@ -91,11 +82,7 @@ def lag(values: Array | KeyedColumn, queries: Queries, k: int) -> Array:
     """Return the value of the `k`-th last event that each query sees, null or not, like pandas' ``shift``.
 
     NaN if there is none. If a query includes its own event, lag 1 is that event's value, and lag 2 the previous one.
-
-    Raises
-    ------
-    ValueError
-        If `k` is less than 1.
+    Raise ValueError if `k` is less than 1.
     """
     if k < 1:
         raise ValueError(f"expected a lag of at least 1, got {k}")
@@ -105,6 +92,8 @@ def lag(values: Array | KeyedColumn, queries: Queries, k: int) -> Array:
 def decayed_sum(values: Array | KeyedColumn | None, queries: Queries, half_life: float) -> Array:
     """Return the sum of ``x * 2 ** (-age / half_life)`` over the events that each query sees; without values, x is 1.
 
+    Raise ValueError if the half-life is not a positive number, or the queries are windowed.
+
     Parameters
     ----------
     values : array of numbers, shape (history.n_events,), or KeyedColumn, optional
@@ -113,11 +102,6 @@ def decayed_sum(values: Array | KeyedColumn | None, queries: Queries, half_life:
         Not windowed: the half-life takes the role of a window.
     half_life : float
         Microseconds. Ages are measured at the cut-off of the query.
-
-    Raises
-    ------
-    ValueError
-        If the half-life is not a positive number, or the queries are windowed.
     """
     if not (half_life > 0 and math.isfinite(half_life)):
         raise ValueError(f"expected a half-life of more than 0 microseconds, got {half_life}")
@@ -134,7 +118,6 @@ def sessions(queries: Queries, gap: int, unit: float = 1.0) -> tuple[Array, Arra
 
     Parameters
     ----------
-    queries : Queries
     gap : int
         Microseconds.
     unit : float

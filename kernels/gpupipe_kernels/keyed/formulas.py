@@ -3,37 +3,35 @@
 from __future__ import annotations
 
 import math
-from typing import Any
 
 from gpupipe_kernels.keyed.engine import MEAN, SUM
 from gpupipe_kernels.keyed.numpy.events import NOISE
 from gpupipe_kernels.keyed.pairs import deviation, in_range
 from gpupipe_kernels.launch import array_formula, formula
 from gpupipe_kernels.program.opcodes import NAT
-from gpupipe_kernels.typing import Array
 
 
 @formula
-def elapsed(later: Any, earlier: Any) -> float:
+def elapsed(later, earlier):
     """Return the difference of two times in microseconds, as float64, which cannot overflow."""
     return float(later) - float(earlier)
 
 
 @formula
-def faded(age: float, rate: float) -> float:
+def faded(age, rate):
     """Return the decay weight at an `age`; 1 for rate 0."""
     exponent = age * rate
     return 1.0 if exponent == 0.0 else 2.0**-exponent
 
 
 @array_formula
-def share_at(i: Any, time: Array, head: Array, rate: float) -> float:
+def share_at(i, time, head, rate):
     """Return the share of the sum before event `i` that remains; 0 at the start of a key."""
     return 0.0 if head[i] else faded(elapsed(time[i], time[i - 1]), rate)
 
 
 @array_formula
-def infinity(up: Array, down: Array, low: Any, high: Any) -> float:
+def infinity(up, down, low, high):
     """Return the sum of the infinite values of ``low:high``; `up` and `down` count them, and are empty without any."""
     if up.size == 0:
         return 0.0
@@ -46,7 +44,7 @@ def infinity(up: Array, down: Array, low: Any, high: Any) -> float:
 
 
 @array_formula
-def first_after(time: Array, low: Any, high: Any, bound: Any) -> Any:
+def first_after(time, low, high, bound):
     """Return the first position of ``low:high`` whose time is after `bound`, or `high`."""
     while low < high:
         middle = (low + high) // 2
@@ -58,7 +56,7 @@ def first_after(time: Array, low: Any, high: Any, bound: Any) -> Any:
 
 
 @array_formula
-def first_after_from(near: Any, time: Array, high: Any, bound: Any) -> Any:
+def first_after_from(near, time, high, bound):
     """Return the same by an exponential search from `near`, which must not be after the result."""
     step = 1
     while near + step <= high and time[near + step - 1] <= bound:
@@ -68,7 +66,7 @@ def first_after_from(near: Any, time: Array, high: Any, bound: Any) -> Any:
 
 
 @array_formula
-def least(tree: Array, low: Any, high: Any) -> Any:
+def least(tree, low, high):
     """Return the minimum of the leaves ``low:high`` of a tree (see `keyed.numpy.events`); the range is not empty."""
     n = tree.size // 2
     low, high = low + n, high + n
@@ -82,7 +80,7 @@ def least(tree: Array, low: Any, high: Any) -> Any:
 
 
 @array_formula
-def seen(i: Any, low: Array, high: Array, rank: Array) -> Any:
+def seen(i, low, high, rank):
     """Return the range of the events that query `i` sees."""
     if rank.size == 0:
         return low[i], high[i]
@@ -90,23 +88,20 @@ def seen(i: Any, low: Array, high: Array, rank: Array) -> Any:
 
 
 @array_formula
-def place(i: Any, row: Array) -> Any:
+def place(i, row):
     """Return the position of the result of query `i`."""
     return row[i] if row.size else i
 
 
 @array_formula
-def count_at(i: Any, low: Array, high: Array, row: Array, rank: Array, out: Array) -> None:
+def count_at(i, low, high, row, rank, out):
     """Write the number of events."""
     a, b = seen(i, low, high, rank)
     out[place(i, row)] = b - a
 
 
 @array_formula
-def moment_at(
-    i: Any, low: Array, high: Array, row: Array, rank: Array, head: Array, hi: Array, lo: Array, squares: Array,
-    squares_lo: Array, up: Array, down: Array, kind: Any, out: Array,
-) -> None:  # fmt: skip
+def moment_at(i, low, high, row, rank, head, hi, lo, squares, squares_lo, up, down, kind, out):
     """Write the sum, mean or standard deviation."""
     a, b = seen(i, low, high, rank)
     made = math.nan if kind != SUM else 0.0
@@ -125,18 +120,14 @@ def moment_at(
 
 
 @array_formula
-def extreme_at(
-    i: Any, low: Array, high: Array, row: Array, rank: Array, tree: Array, sign: float, out: Array
-) -> None:  # fmt: skip
+def extreme_at(i, low, high, row, rank, tree, sign, out):
     """Write the minimum; for sign -1, where the tree has negated values, the maximum."""
     a, b = seen(i, low, high, rank)
     out[place(i, row)] = sign * least(tree, a, b) if b > a else math.nan
 
 
 @array_formula
-def pick_at(
-    i: Any, low: Array, high: Array, row: Array, rank: Array, values: Array, back: Any, fill: Any, out: Array
-) -> None:  # fmt: skip
+def pick_at(i, low, high, row, rank, values, back, fill, out):
     """Write the value `back` events before the cut-off; the first value for 0."""
     a, b = seen(i, low, high, rank)
     at = b - back if back else a
@@ -144,27 +135,21 @@ def pick_at(
 
 
 @array_formula
-def since_at(
-    i: Any, low: Array, high: Array, row: Array, rank: Array, cutoff: Array, time: Array, back: Any, unit: float,
-    out: Array,
-) -> None:  # fmt: skip
+def since_at(i, low, high, row, rank, cutoff, time, back, unit, out):
     """Write the time from the last event (the first event if `back` is 0) to the cut-off."""
     a, b = seen(i, low, high, rank)
     out[place(i, row)] = elapsed(cutoff[i], time[b - 1 if back else a]) / unit if b > a else math.nan
 
 
 @array_formula
-def nunique_at(i: Any, low: Array, high: Array, row: Array, rank: Array, before: Array, out: Array) -> None:
+def nunique_at(i, low, high, row, rank, before, out):
     """Write the number of set flags in the range; `before` is the number before each position."""
     a, b = seen(i, low, high, rank)
     out[place(i, row)] = before[b] - before[a]
 
 
 @array_formula
-def decayed_at(
-    i: Any, low: Array, high: Array, row: Array, rank: Array, cutoff: Array, time: Array, sums: Array, rate: float,
-    up: Array, down: Array, out: Array,
-) -> None:  # fmt: skip
+def decayed_at(i, low, high, row, rank, cutoff, time, sums, rate, up, down, out):
     """Write the decayed sum at the last event, decayed further to the cut-off."""
     a, b = seen(i, low, high, rank)
     made = 0.0
@@ -174,10 +159,7 @@ def decayed_at(
 
 
 @array_formula
-def session_at(
-    i: Any, low: Array, high: Array, row: Array, rank: Array, cutoff: Array, time: Array, before: Array, first: Array,
-    unit: float, count: Array, events: Array, age: Array,
-) -> None:  # fmt: skip
+def session_at(i, low, high, row, rank, cutoff, time, before, first, unit, count, events, age):
     """Write the number of sessions, and the number of events and age of the last one.
 
     `first` is the start of each session, `before` the number of sessions that begin before each position.
@@ -193,7 +175,7 @@ def session_at(
 
 
 @array_formula
-def before_at(i: Any, start: Array, time: Array, key: Array, cutoff: Array, low: Array, high: Array) -> None:
+def before_at(i, start, time, key, cutoff, low, high):
     """Write the range of a key's events before a cut-off."""
     low[i] = high[i] = 0
     if 0 <= key[i] < start.size - 1 and cutoff[i] != NAT:
@@ -202,18 +184,18 @@ def before_at(i: Any, start: Array, time: Array, key: Array, cutoff: Array, low:
 
 
 @formula
-def before_span(cutoff: Any, span: Any) -> Any:
+def before_span(cutoff, span):
     """Return the time `span` before a cut-off, or the minimum time on overflow."""
     return cutoff - span if cutoff >= NAT + span else NAT
 
 
 @array_formula
-def span_at(i: Any, low: Array, high: Array, cutoff: Array, time: Array, span: Any, out: Array) -> None:
+def span_at(i, low, high, cutoff, time, span, out):
     """Write the first event younger than `span`."""
     out[i] = first_after(time, low[i], high[i], before_span(cutoff[i], span))
 
 
 @array_formula
-def gap_at(i: Any, head: Array, time: Array, unit: float, out: Array) -> None:
+def gap_at(i, head, time, unit, out):
     """Write the time since the previous event."""
     out[i] = math.nan if head[i] else elapsed(time[i], time[i - 1]) / unit

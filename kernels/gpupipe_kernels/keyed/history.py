@@ -26,6 +26,9 @@ def order_events(
 ) -> History:
     """Sort events by key, time and position in the table.
 
+    Raise ValueError if lengths differ, `key` is not integer, `time` is not int64, or an argument required on the device
+    is missing.
+
     Parameters
     ----------
     key : array of int, shape (rows,)
@@ -47,11 +50,6 @@ def order_events(
     Returns
     -------
     History
-
-    Raises
-    ------
-    ValueError
-        If lengths differ, `key` is not integer, `time` is not int64, or an argument required on the device is missing.
     """
     if key.shape != time.shape or key.ndim != 1:
         raise ValueError(f"key and time must have the same length, got shapes {key.shape} and {time.shape}")
@@ -92,16 +90,12 @@ def _engine(key: Array, name: HostEngine | None, n_threads: int, allocate: Alloc
 def column(history: History, values: Array) -> KeyedColumn:
     """Return a column for several features, which share cached intermediate results.
 
+    Raise ValueError if the length does not match.
+
     Parameters
     ----------
-    history : History
     values : array of numbers, shape (history.n_events,)
         In the order of the history, see `in_order`. NaN is null.
-
-    Raises
-    ------
-    ValueError
-        If the length does not match.
     """
     return KeyedColumn(history, history.engine.numbers(checked(history, values)))
 
@@ -109,15 +103,11 @@ def column(history: History, values: Array) -> KeyedColumn:
 def in_order(history: History, values: Array) -> Array:
     """Return a column of the table in the order of the history: ``values[history.order]``, multithreaded.
 
+    Raise ValueError if the length does not match.
+
     Parameters
     ----------
-    history : History
     values : array of numbers, shape (history.n_rows,)
-
-    Raises
-    ------
-    ValueError
-        If the length does not match.
     """
     if values.shape != (history.n_rows,):
         raise ValueError(f"expected {history.n_rows} values, one per row of the table; got shape {values.shape}")
@@ -127,10 +117,7 @@ def in_order(history: History, values: Array) -> Array:
 def checked(history: History, values: Array) -> Array:
     """Return `values` if there is one per event of the history.
 
-    Raises
-    ------
-    ValueError
-        If the number of values differs.
+    Raise ValueError if the number of values differs.
     """
     if values.shape != (history.n_events,):
         raise ValueError(f"expected {history.n_events} values, one per event; got shape {values.shape}")
@@ -142,7 +129,6 @@ def gaps(history: History, unit: float = 1.0) -> Array:
 
     Parameters
     ----------
-    history : History
     unit : float
         Microseconds per unit of the result.
     """
@@ -154,7 +140,6 @@ def queries_of_events(history: History, include_current: bool = False) -> Querie
 
     Parameters
     ----------
-    history : History
     include_current : bool
         Whether an event also sees itself, as its last event.
 
@@ -170,19 +155,15 @@ def queries_of_events(history: History, include_current: bool = False) -> Querie
 def queries_before(history: History, key: Array, time: Array) -> Queries:
     """Return queries where each row sees the events of its key before a cut-off.
 
+    Raise ValueError if lengths or dtypes do not match.
+
     Parameters
     ----------
-    history : History
     key : array of int, shape (rows,)
         Codes as in `order_events`; rows with a null key or a key without events see no event.
     time : array of int64, shape (rows,) or ()
         The cut-off in microseconds, per row or for all rows. Events exactly at the cut-off are not seen; a row with NAT
         sees no event.
-
-    Raises
-    ------
-    ValueError
-        If lengths or dtypes do not match.
     """
     if key.dtype.kind not in "iu" or time.dtype != np.int64:
         raise ValueError(f"expected an integer key and an int64 time, got {key.dtype} and {time.dtype}")
@@ -198,10 +179,7 @@ def queries_before(history: History, key: Array, time: Array) -> Queries:
 def last_rows(queries: Queries, n: int) -> Queries:
     """Return the queries limited to the last `n` events; nulls count as events.
 
-    Raises
-    ------
-    ValueError
-        If `n` is less than 1.
+    Raise ValueError if `n` is less than 1.
     """
     if n < 1:
         raise ValueError(f"expected a window of at least 1 row, got {n}")
@@ -212,18 +190,13 @@ def last_span(queries: Queries, span: int) -> Queries:
     """Return the queries limited to events at most `span` old.
 
     A query that includes its own event at T sees the times (T - span, T], like pandas' ``rolling("7D")``. Other queries
-    see [T - span, T), as with ``closed="left"``, except that an event also sees events at the same time above it.
+    see [T - span, T), as with ``closed="left"``, except that an event also sees events at the same time above it. Raise
+    ValueError if `span` is less than 1, or more than 146 000 years.
 
     Parameters
     ----------
-    queries : Queries
     span : int
         Microseconds.
-
-    Raises
-    ------
-    ValueError
-        If `span` is less than 1, or more than 146 000 years.
     """
     if not 1 <= span <= LONGEST_SPAN:
         raise ValueError(f"expected a window of 1 to {LONGEST_SPAN} microseconds, got {span}")

@@ -19,6 +19,8 @@ from gpupipe_kernels.program.opcodes import NAT
 from gpupipe_kernels.typing import HostArray
 
 Tables = tuple[Any, ...]
+Arguments = tuple[Argument, ...]
+Compute = Callable[..., Any]
 
 AGGREGATES: tuple[Function, ...] = ("count", "sum", "mean", "std", "min", "max", "first", "last", "nunique")
 WINDOWED = AGGREGATES[:6]
@@ -165,9 +167,15 @@ def _sample_sessions(rng: np.random.Generator, n: int) -> tuple[Any, ...]:
 
 
 def _kernel(
-    name: str, summary: str, inputs: tuple[Argument, ...], outputs: tuple[Argument, ...], compute: Callable[..., Any],
-    reference: Callable[..., Any], sample: Callable[..., Any], device: tuple[DeviceLoop, ...],
-) -> KernelDeclaration:  # fmt: skip
+    name: str,
+    summary: str,
+    inputs: Arguments,
+    outputs: Arguments,
+    compute: Compute,
+    reference: Compute,
+    sample: Compute,
+    device: tuple[DeviceLoop, ...],
+) -> KernelDeclaration:
     def cpu(order: HostArray, key: HostArray, time: HostArray, n_keys: int, *rest: Any) -> Any:
         return compute(keyed.order_events(key, time, n_keys, engine="numba", n_threads=2), *rest)
 
@@ -175,9 +183,19 @@ def _kernel(
         return compute(keyed.order_events(key, time, n_keys, order=order), *rest)
 
     return KernelDeclaration(
-        name, summary, (*EVENTS, *inputs), outputs, "skipped; a row without a key or time sees no event", 2e-6, 2e-6,
-        reference, cpu, gpu, sample, (*PREPARES, *device),
-    )  # fmt: skip
+        name,
+        summary,
+        (*EVENTS, *inputs),
+        outputs,
+        "skipped; a row without a key or time sees no event",
+        2e-6,
+        2e-6,
+        reference,
+        cpu,
+        gpu,
+        sample,
+        (*PREPARES, *device),
+    )
 
 
 def _outputs(*names: str, dtype: str = "float32") -> tuple[Argument, ...]:

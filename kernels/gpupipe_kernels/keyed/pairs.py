@@ -13,15 +13,13 @@ that a compiler may remove.
 from __future__ import annotations
 
 import math
-from typing import Any
 
 from gpupipe_kernels.keyed.numpy.events import LARGEST
 from gpupipe_kernels.launch import array_formula, fma, formula
-from gpupipe_kernels.typing import Array
 
 
 @formula
-def add(hi: float, lo: float, more: float, more_lo: float) -> Any:
+def add(hi, lo, more, more_lo):
     """Return the sum of two pairs as a pair."""
     s = hi + more
     back = s - hi
@@ -37,7 +35,7 @@ def add(hi: float, lo: float, more: float, more_lo: float) -> Any:
 
 
 @formula
-def add_one(hi: float, lo: float, x: float) -> Any:
+def add_one(hi, lo, x):
     """Return the sum of a pair and a number as a pair, with half of the work."""
     s = hi + x
     back = s - hi
@@ -47,14 +45,14 @@ def add_one(hi: float, lo: float, x: float) -> Any:
 
 
 @formula
-def product(x: float, y: float) -> Any:
+def product(x, y):
     """Return the product of two numbers as a pair, without rounding."""
     p = x * y
     return p, fma(x, y, -p)
 
 
 @formula
-def term(x: float, squared: bool) -> Any:
+def term(x, squared):
     """Return the contribution of a value to a sum, or a sum of squares, as a pair; 0 for infinities."""
     if not -LARGEST <= x <= LARGEST:
         return 0.0, 0.0
@@ -64,7 +62,7 @@ def term(x: float, squared: bool) -> Any:
 
 
 @formula
-def advance(share: float, hi: float, lo: float, x: float, x_lo: float) -> Any:
+def advance(share, hi, lo, x, x_lo):
     """Return one step of the recurrence ``S = share * S + x``; exact products for shares of 0 and 1 (plain sums)."""
     if x_lo == 0.0:
         return add_one(share * hi, share * lo, x)
@@ -72,13 +70,13 @@ def advance(share: float, hi: float, lo: float, x: float, x_lo: float) -> Any:
 
 
 @array_formula
-def term_at(i: Any, values: Array, squared: bool) -> Any:
+def term_at(i, values, squared):
     """Return the contribution of event `i`; 1 if there are no values."""
     return term(values[i] if values.size else 1.0, squared)
 
 
 @array_formula
-def in_range(hi: Array, lo: Array, head: Array, low: Any, high: Any) -> Any:
+def in_range(hi, lo, head, low, high):
     """Return the sum over ``low:high`` as a pair, from the running sums of a key."""
     if head[low]:
         return hi[high - 1], lo[high - 1]
@@ -86,7 +84,7 @@ def in_range(hi: Array, lo: Array, head: Array, low: Any, high: Any) -> Any:
 
 
 @formula
-def deviation(n: float, s: float, s_lo: float, q: float, q_lo: float, noise: float) -> float:
+def deviation(n, s, s_lo, q, q_lo, noise):
     """Return the sample standard deviation from the sum and the sum of squares; `noise` is their error."""
     all_squares, all_squares_lo = product(q, n)
     square, square_lo = product(s, s)

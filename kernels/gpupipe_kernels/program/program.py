@@ -27,10 +27,13 @@ NUMBER_BLOCKS = frozenset({3, 4})
 WIDE_BLOCK = 4
 TIME_BLOCK = 5
 NO_TABLE = -1  # instead of an offset into the lookup tables
-READS_CODES = frozenset({Opcode.EQUAL, Opcode.INDEX, Opcode.INDEX_PAIR})
-READS_TIMES = frozenset({Opcode.ELAPSED, Opcode.PART, Opcode.INDEX_PART, Opcode.BETWEEN})
+BLOCKS_READ = {
+    **dict.fromkeys((Opcode.EQUAL, Opcode.INDEX, Opcode.INDEX_PAIR), CODE_BLOCKS),
+    **dict.fromkeys((Opcode.LOAD, Opcode.INDEX_BIN), NUMBER_BLOCKS),
+    **dict.fromkeys((Opcode.ELAPSED, Opcode.PART, Opcode.INDEX_PART, Opcode.BETWEEN), frozenset({TIME_BLOCK})),
+    Opcode.IS_NULL: NUMBER_BLOCKS | {TIME_BLOCK},
+}
 READS_LUTS = frozenset({Opcode.TAKE, Opcode.INDEX_BIN})
-READS_NUMBERS = frozenset({Opcode.LOAD, Opcode.INDEX_BIN})
 PARAMS_READ = {
     Opcode.LOAD: 1, Opcode.ELAPSED: 2, Opcode.FILL: 1, Opcode.CLIP: 2, Opcode.SCALE: 2, Opcode.SINE: 2,
     Opcode.HAVERSINE: 2, Opcode.BEARING: 2, Opcode.YEO_JOHNSON: 1, Opcode.BETWEEN: 1,
@@ -266,13 +269,7 @@ class Program:
         max_codes: Mapping[tuple[int, int], int],
     ) -> int:
         _, dst, block, source, arg, param, lut, size = row
-        allowed = (
-            CODE_BLOCKS if op in READS_CODES
-            else NUMBER_BLOCKS if op in READS_NUMBERS
-            else {TIME_BLOCK} if op in READS_TIMES
-            else NUMBER_BLOCKS | {TIME_BLOCK} if op is Opcode.IS_NULL
-            else set()
-        )  # fmt: skip
+        allowed = BLOCKS_READ.get(op, frozenset())
         if allowed and (block not in allowed or not 0 <= source < block_rows.get(block, 0)):
             raise ValueError(f"{op.name} reads a column that does not exist")
         if not allowed and block != -1:
@@ -315,10 +312,7 @@ class Program:
     def from_arrays(arrays: Mapping[str, npt.NDArray[Any]], n_columns: int, calls: tuple[Call, ...] = ()) -> Program:
         """Return the program stored in named arrays.
 
-        Raises
-        ------
-        ValueError
-            If an array is absent or has an unexpected dtype or number of dimensions.
+        Raise ValueError if an array is absent or has an unexpected dtype or number of dimensions.
         """
         for name, dtype, n_dimensions in ARRAYS:
             if name not in arrays or arrays[name].dtype != dtype or arrays[name].ndim != n_dimensions:

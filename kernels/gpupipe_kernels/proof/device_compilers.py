@@ -78,10 +78,7 @@ class Assembled(NamedTuple):
 def assemble(ptx: str, architecture: str) -> Assembled:
     """Return the machine code of a module of PTX.
 
-    Raises
-    ------
-    ValueError
-        If ptxas is missing or fails; the message contains its output.
+    Raise ValueError if ptxas is missing or fails; the message contains its output.
     """
     ptxas = find_ptxas()
     if ptxas is None:

@@ -32,7 +32,6 @@ class KernelComparison:
 
     Attributes
     ----------
-    cases : int
     max_error : float
         The largest absolute difference from the reference.
     share : float
@@ -56,7 +55,6 @@ class FuzzCase:
 
     Attributes
     ----------
-    seed, n_rows : int
     variation : {"sample", "all null", "extremes", "strided"}
     """
 
@@ -77,7 +75,6 @@ def compare(kernel: KernelDeclaration, run: Callable[..., Any], seed: int, n_row
 
     Parameters
     ----------
-    kernel : KernelDeclaration
     run : callable
         ``kernel.cpu``, or the result of `on_device`.
     seed : int
@@ -193,10 +190,7 @@ def _compare_all(kernel: KernelDeclaration, expected: tuple[Any, ...], got: tupl
 def difference(expected: HostArray, got: HostArray, rtol: float, atol: float) -> tuple[float, float]:
     """Return the largest absolute difference, and the largest as a share of ``atol + rtol * abs(expected)``.
 
-    Raises
-    ------
-    Mismatch
-        If a difference exceeds the tolerance; NaN equals NaN, and an infinity equals only itself.
+    Raise Mismatch if a difference exceeds the tolerance; NaN equals NaN, and an infinity equals only itself.
     """
     same = (expected == got) | ((expected != expected) & (got != got))
     if same.all():

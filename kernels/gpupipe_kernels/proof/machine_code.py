@@ -40,7 +40,6 @@ class MachineCode:
         Bytes per thread: local arrays, and registers spilled to memory.
     shared, constant : int
         Bytes of static shared memory per block, and of constant memory including arguments (0 if not reported).
-    barriers : int
     f64 : int
         Number of float64 instructions in the PTX.
     """
@@ -61,10 +60,7 @@ Table = dict[str, dict[str, MachineCode]]
 def inspect(loops: Mapping[str, DeviceLoop], architectures: Sequence[str]) -> Table:
     """Compile every loop for every architecture and return the results by entry name and architecture.
 
-    Raises
-    ------
-    ValueError
-        If a loop does not compile; the message contains its name and the compiler's error.
+    Raise ValueError if a loop does not compile; the message contains its name and the compiler's error.
     """
     module = module_of(loops.values())
     whole = join(module.values())

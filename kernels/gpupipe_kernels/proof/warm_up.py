@@ -20,8 +20,6 @@ class ReadyKernel:
 
     Attributes
     ----------
-    name : str
-    seconds : float
     n_compiled : int
         Number of loops that were compiled; 0 if all were on disk.
     """

@@ -18,6 +18,8 @@ FEW_ROWS, FEW_TERMS = 128, 1 << 18  # up to which adding all terms at once is fa
 def sum_terms(term: Callable[..., Any], X: Any, *parameters: Any) -> Any:
     """Return the sums over the columns of ``term(values, *parameters)``, float64, shape (n, k).
 
+    Raise ValueError if parameters have another number of columns than the rows.
+
     Parameters
     ----------
     term : callable
@@ -25,11 +27,6 @@ def sum_terms(term: Callable[..., Any], X: Any, *parameters: Any) -> Any:
     X : array of float, shape (n, d)
         Rows in any memory layout.
     *parameters : array of float64, shape (k, d)
-
-    Raises
-    ------
-    ValueError
-        If parameters have another number of columns than the rows.
 
     Examples
     --------

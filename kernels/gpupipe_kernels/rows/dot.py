@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from numpy import float64
 
 from gpupipe_kernels.launch import host_walk
 
 
 @host_walk
-def dot_rows(X: Any, coef: Any, intercept: Any, out: Any) -> None:
+def dot_rows(X, coef, intercept, out):
     """Write the scores of rows, in float64.
 
     Parameters

@@ -117,7 +117,6 @@ class LoweredProgram:
     ----------
     groups : tuple of InstructionGroup
         In the order of execution.
-    n_registers, n_indices : int
     outputs : array of int, shape (columns,)
         The value register of each column of the matrix.
     luts : array of float32

@@ -44,7 +44,6 @@ class NumpyObliviousTrees:
 
     Parameters
     ----------
-    trees : ObliviousTrees
     n_tests : int
         Number of columns of the outcomes.
     """

@@ -52,14 +52,12 @@ class ObliviousTests(NamedTuple):
     test_border: Any
 
 
-TEST_DTYPES = (
-    "i4", "f4", "?", "i4", "u4", "i4", "?", "i4", "i8", "i4", "i8", "u8", "i4", "i8", "f4", "i4", "f4",
-)  # fmt: skip
+TEST_DTYPES = ["i4", "f4", "?", "i4", "u4", "i4", "?", "i4", "i8", "i4", "i8", "u8", "i4", "i8", "f4", "i4", "f4"]
 """Dtypes of the arrays of `ObliviousTests`, in order."""
 
 
 @formula
-def _category_hash(x: Any) -> Any:
+def _category_hash(x):
     """Return the lower 32 bits of CityHash64 of the digits of a category code; other numbers have the hash of -1."""
     word, size = uint64(0x312D), int64(2)  # the text "-1"
     if x >= float32(0) and x < _CATEGORIES:
@@ -86,11 +84,28 @@ def _category_hash(x: Any) -> Any:
 
 @host_walk
 def fill_outcomes(
-    X: Any, number_column: Any, number_border: Any, number_missing: Any, category_place: Any, category_hash: Any,
-    column: Any, part_is_test: Any, part: Any, combination_start: Any, table_combination: Any, table_start: Any,
-    table_hash: Any, statistic_table: Any, statistic_start: Any, statistic_value: Any, test_statistic: Any,
-    test_border: Any, hashes: Any, found: Any, outcomes: Any,
-) -> None:  # fmt: skip
+    X,
+    number_column,
+    number_border,
+    number_missing,
+    category_place,
+    category_hash,
+    column,
+    part_is_test,
+    part,
+    combination_start,
+    table_combination,
+    table_start,
+    table_hash,
+    statistic_table,
+    statistic_start,
+    statistic_value,
+    test_statistic,
+    test_border,
+    hashes,
+    found,
+    outcomes,
+):
     """Write whether each row passes each test.
 
     Parameters
@@ -136,7 +151,7 @@ def fill_outcomes(
 
 
 @host_walk
-def add_leaves(outcomes: Any, depth: Any, test: Any, leaf: Any, out: Any) -> None:
+def add_leaves(outcomes, depth, test, leaf, out):
     """Add the leaves of each tree to `out` in the order of the trees.
 
     Parameters

@@ -49,10 +49,6 @@ class Cells(NamedTuple):
 class RecordLayout:
     """Number of columns of each kind.
 
-    Attributes
-    ----------
-    n_double, n_single, n_times, n_codes : int
-
     Examples
     --------
     >>> layout = RecordLayout(n_double=1, n_single=3, n_times=0, n_codes=1)
@@ -95,9 +91,8 @@ class RecordLayout:
     def starts(self) -> tuple[int, int, int, int]:
         """Position of the first cell of each kind in a flat array of its type, in the order of the kinds."""
         fields: Any = self.dtype.fields
-        return (
-            fields["single"][1] // 4, fields["double"][1] // 8, fields["times"][1] // 8, fields["codes"][1] // 4,
-        )  # fmt: skip
+        single, double, times, codes = (fields[name][1] for name in ("single", "double", "times", "codes"))
+        return single // 4, double // 8, times // 8, codes // 4
 
 
 def cells_of(records: HostArray) -> Cells:

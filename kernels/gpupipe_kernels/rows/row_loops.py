@@ -31,18 +31,29 @@ def compiled_step(
 
     def run(cells: Cells, registers: Registers) -> None:
         _run_exact(
-            instructions, narrow, wide, edges, tables, cells.single, cells.double, cells.times, cells.codes,
-            width, registers.values, registers.indices, start, stop,
-        )  # fmt: skip
+            instructions,
+            narrow,
+            wide,
+            edges,
+            tables,
+            cells.single,
+            cells.double,
+            cells.times,
+            cells.codes,
+            width,
+            registers.values,
+            registers.indices,
+            start,
+            stop,
+        )
 
     return run
 
 
 @host_block
 def _run_exact(
-    instructions: Any, narrow: Any, wide: Any, edges: Any, luts: Any, single: Any, double: Any, times: Any, codes: Any,
-    width: Any, values: Any, indices: Any, start: Any, stop: Any,
-) -> None:  # fmt: skip
+    instructions, narrow, wide, edges, luts, single, double, times, codes, width, values, indices, start, stop
+):
     n_rows = values.shape[1]
     for k in range(start, stop):
         op, kind, x, y = instructions[k, OP], instructions[k, KIND], instructions[k, X], instructions[k, Y]

@@ -42,7 +42,6 @@ class RowProgram:
         A program that `Program.check` accepts.
     positions : mapping of (block, row) to int
         Position of each source column among the cells of its kind.
-    layout : RecordLayout
     engine : {"numpy", "numba"}
         What runs the exact instructions: one NumPy call for each group of equal instructions, or a compiled loop over
         all of them. Both give the same bits.

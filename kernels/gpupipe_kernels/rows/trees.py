@@ -174,10 +174,8 @@ def pack_trees(
 
     Parameters
     ----------
-    arrays : TreeArrays
     roots, outputs : array of int, shape (n_trees,)
         Root node of each tree, and the output to which it adds the first number of its leaf.
-    categories : CategoryWords
     n_columns : int
         Number of columns of the rows.
     """

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from llvmlite import binding
 from numba import types
 from numpy import float32, float64, int32, int64, uint32
@@ -26,7 +24,7 @@ _LOWEST, _HIGHEST = int32(LOWEST), int32(HIGHEST)
 
 
 @array_formula
-def fill_table(X: Any, row: Any, words: Any, table: Any) -> None:
+def fill_table(X, row, words, table):
     """Write the numbers of a row that nodes compare: see `gpupipe_kernels.rows.trees.PackedTrees`."""
     d = X.shape[1]
     table[0] = _LOWEST
@@ -48,7 +46,7 @@ def fill_table(X: Any, row: Any, words: Any, table: Any) -> None:
 
 
 @array_formula
-def side_of(number: Any, node: Any, words: Any) -> Any:
+def side_of(number, node, words):
     """Return 0 if a row with this number goes to the left at a node, 1 if to the right; int32."""
     if node.words > int32(0):
         word = number >> int32(5)
@@ -58,7 +56,7 @@ def side_of(number: Any, node: Any, words: Any) -> Any:
 
 
 @array_formula
-def _leaf(table: Any, nodes: Any, words: Any, root: Any, depth: Any) -> Any:
+def _leaf(table, nodes, words, root, depth):
     """Return the position of the values of the leaf that a row reaches in a tree."""
     at = root
     for _ in range(depth):
@@ -71,7 +69,7 @@ def _leaf(table: Any, nodes: Any, words: Any, root: Any, depth: Any) -> Any:
 
 
 @host_walk
-def count_rows(X: Any, nodes: Any, trees: Any, words: Any, table: Any, counts: Any) -> None:
+def count_rows(X, nodes, trees, words, table, counts):
     """Add to `counts` the number of rows that reach each node.
 
     Parameters
@@ -95,14 +93,14 @@ def count_rows(X: Any, nodes: Any, trees: Any, words: Any, table: Any, counts: A
 
 
 @formula
-def _sigmoid(margin: Any) -> Any:
+def _sigmoid(margin):
     x = -margin
     x = _MOST if x > _MOST else x
     return float32(1) / (_expf(x) + float32(1))
 
 
 @host_walk
-def add_float32(X: Any, nodes: Any, trees: Any, words: Any, values: Any, table: Any, link: Any, out: Any) -> None:
+def add_float32(X, nodes, trees, words, values, table, link, out):
     """Add the leaf values of each tree to `out` in the order of the trees, in float32, and apply a `Link`.
 
     Parameters
@@ -112,7 +110,6 @@ def add_float32(X: Any, nodes: Any, trees: Any, words: Any, values: Any, table: 
         As in `gpupipe_kernels.rows.trees.PackedTrees`, with float32 values, shape (n_leaves, m).
     table : array of int32, shape (width,)
         Memory for the numbers of a row.
-    link : int
     out : array of float64, shape (n, n_outputs)
         First term of each sum; overwritten with the predictions, rounded to float32.
     """
@@ -147,9 +144,7 @@ def add_float32(X: Any, nodes: Any, trees: Any, words: Any, values: Any, table: 
 
 
 @host_walk
-def add_forests_float32(
-    X: Any, nodes: Any, trees: Any, words: Any, values: Any, ends: Any, table: Any, link: Any, out: Any
-) -> None:
+def add_forests_float32(X, nodes, trees, words, values, ends, table, link, out):
     """Apply `add_float32` to several models; the numbers of a row are written once for all of them.
 
     Parameters
@@ -188,7 +183,7 @@ def add_forests_float32(
 
 
 @array_formula
-def _softmax(out: Any, row: Any) -> None:
+def _softmax(out, row):
     """Replace the margins in a row of `out` by the softmax that XGBoost computes in float32."""
     n_outputs = out.shape[1]
     largest = float32(out[row, 0])
@@ -205,7 +200,7 @@ def _softmax(out: Any, row: Any) -> None:
 
 
 @host_walk
-def add_float64(X: Any, nodes: Any, trees: Any, words: Any, values: Any, table: Any, out: Any) -> None:
+def add_float64(X, nodes, trees, words, values, table, out):
     """Add the leaf values of each tree to `out` in the order of the trees, in float64.
 
     Parameters
@@ -228,12 +223,11 @@ def add_float64(X: Any, nodes: Any, trees: Any, words: Any, values: Any, table: 
 
 
 @host_walk
-def transform_float64(link: Any, out: Any) -> None:
+def transform_float64(link, out):
     """Replace sums by predictions with a `Link`, as LightGBM computes it.
 
     Parameters
     ----------
-    link : int
     out : array of float64, shape (n, n_outputs)
         Sums of leaf values; overwritten.
     """

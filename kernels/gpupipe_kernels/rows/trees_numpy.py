@@ -18,12 +18,7 @@ BLOCK_CELLS = 1 << 21  # of the table and the walk: 8 to 16 MiB
 
 
 class NumpyTrees:
-    """Trees that are walked in NumPy.
-
-    Parameters
-    ----------
-    packed : PackedTrees
-    """
+    """Trees that are walked in NumPy."""
 
     def __init__(self, packed: PackedTrees) -> None:
         nodes, n_columns = packed.nodes, packed.n_columns

@@ -19,8 +19,6 @@ lanes.
 
 from __future__ import annotations
 
-from typing import Any
-
 from numpy import int32, int64
 
 from gpupipe_kernels.launch import array_formula, host_walk
@@ -33,7 +31,7 @@ N_NUMBERS = 4
 
 
 @array_formula
-def _fill_tables(X: Any, start: Any, words: Any, tables: Any) -> None:
+def _fill_tables(X, start, words, tables):
     """Write the numbers of the rows of all lanes that nodes compare; the last row stands for rows after it."""
     last = X.shape[0] - 1
     for lane in range(tables.shape[0]):
@@ -41,7 +39,7 @@ def _fill_tables(X: Any, start: Any, words: Any, tables: Any) -> None:
 
 
 @array_formula
-def _enter(step: Any, points: Any, follows: Any, sides: Any, factors: Any, numbers: Any) -> None:
+def _enter(step, points, follows, sides, factors, numbers):
     """Write the numbers of the edge into a node, and the products of the factors on the path to it."""
     depth, previous, share = step.depth, step.previous, step.share
     lanes = follows.shape[1]
@@ -74,7 +72,7 @@ def _enter(step: Any, points: Any, follows: Any, sides: Any, factors: Any, numbe
 
 
 @array_formula
-def _leave(step: Any, output: Any, n_points: Any, follows: Any, sums: Any, numbers: Any, phi: Any) -> None:
+def _leave(step, output, n_points, follows, sums, numbers, phi):
     """Add the terms of the edge into a node to its player's values, and the sums of its subtree to its parent's."""
     depth, previous = step.depth, step.previous
     for j in range(sums.shape[1]):
@@ -94,9 +92,7 @@ def _leave(step: Any, output: Any, n_points: Any, follows: Any, sums: Any, numbe
 
 
 @array_formula
-def _at_node(
-    step: Any, nodes: Any, words: Any, values: Any, tables: Any, weights: Any, sides: Any, factors: Any, sums: Any
-) -> None:
+def _at_node(step, nodes, words, values, tables, weights, sides, factors, sums):
     """Write the terms of a leaf, or the side of each row at a split."""
     depth, node = step.depth, nodes[step.node]
     if step.is_leaf != int32(0):
@@ -116,9 +112,25 @@ def _at_node(
 
 @host_walk
 def add_values(
-    X: Any, nodes: Any, trees: Any, words: Any, values: Any, steps: Any, starts: Any, orders: Any, points: Any,
-    weights: Any, tables: Any, sides: Any, follows: Any, factors: Any, sums: Any, numbers: Any, path: Any, phi: Any,
-) -> None:  # fmt: skip
+    X,
+    nodes,
+    trees,
+    words,
+    values,
+    steps,
+    starts,
+    orders,
+    points,
+    weights,
+    tables,
+    sides,
+    follows,
+    factors,
+    sums,
+    numbers,
+    path,
+    phi,
+):
     """Add the Shapley values of each tree to `phi`.
 
     Parameters
@@ -159,10 +171,7 @@ def add_values(
 
 
 @array_formula
-def _add_pairs(
-    step: Any, steps: Any, output: Any, n_points: Any, follows: Any, sums: Any, numbers: Any, path: Any,
-    replaced: Any, phi: Any,
-) -> None:  # fmt: skip
+def _add_pairs(step, steps, output, n_points, follows, sums, numbers, path, replaced, phi):
     """Add the terms of a leaf to the interaction of each pair of players on its path."""
     for second in range(2, step.depth + 1):
         if replaced[second] > 0:
@@ -183,10 +192,26 @@ def _add_pairs(
 
 @host_walk
 def add_interactions(
-    X: Any, nodes: Any, trees: Any, words: Any, values: Any, steps: Any, starts: Any, orders: Any, points: Any,
-    weights: Any, tables: Any, sides: Any, follows: Any, factors: Any, sums: Any, numbers: Any, path: Any,
-    replaced: Any, phi: Any,
-) -> None:  # fmt: skip
+    X,
+    nodes,
+    trees,
+    words,
+    values,
+    steps,
+    starts,
+    orders,
+    points,
+    weights,
+    tables,
+    sides,
+    follows,
+    factors,
+    sums,
+    numbers,
+    path,
+    replaced,
+    phi,
+):
     """Add half of the Shapley interaction of each pair of players to ``phi[..., low, high, :]``, where low < high.
 
     The interaction of two players at a leaf is its value, times the difference of `follows` and share of both, times

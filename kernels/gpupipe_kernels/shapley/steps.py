@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from numpy import int32, int64
@@ -17,9 +17,16 @@ if TYPE_CHECKING:
 # previous: depth of the next edge above with the same player; 0 if there is none. node: position in the packed nodes.
 # share: of the training rows of the parent, times the shares of all edges above with the same player.
 STEP = np.dtype(
-    [("share", np.float64), ("depth", np.int32), ("side", np.int32), ("player", np.int32), ("previous", np.int32),
-     ("node", np.int32), ("is_leaf", np.int32)]
-)  # fmt: skip
+    [
+        ("share", np.float64),
+        ("depth", np.int32),
+        ("side", np.int32),
+        ("player", np.int32),
+        ("previous", np.int32),
+        ("node", np.int32),
+        ("is_leaf", np.int32),
+    ]
+)
 
 
 class TreeSteps(NamedTuple):
@@ -27,7 +34,6 @@ class TreeSteps(NamedTuple):
 
     Attributes
     ----------
-    packed : PackedTrees
     steps : array of `STEP`
     starts : array of int64, shape (n_trees + 1,)
         First step of each tree.
@@ -35,7 +41,6 @@ class TreeSteps(NamedTuple):
         Largest number of players on the path to a leaf.
     base : array of float64, shape (n_outputs,)
         Expected sum of the leaves.
-    total_players : int
     """
 
     packed: PackedTrees
@@ -49,18 +54,14 @@ class TreeSteps(NamedTuple):
 def tree_steps(packed: PackedTrees, n_outputs: int, players: HostArray | None = None) -> TreeSteps:
     """Return the steps of trees with covers.
 
+    Raise ValueError if a cover is negative or not finite.
+
     Parameters
     ----------
     packed : PackedTrees
         With float64 values.
-    n_outputs : int
     players : array of int, shape (n_columns,), optional
         The player that each column belongs to; None: each column is a player.
-
-    Raises
-    ------
-    ValueError
-        If a cover is negative or not finite.
     """
     cover = packed.cover
     if cover is None or not np.isfinite(cover).all() or (cover < 0).any():
@@ -72,18 +73,13 @@ def tree_steps(packed: PackedTrees, n_outputs: int, players: HostArray | None = 
     steps, starts = np.zeros(n_nodes, STEP), np.zeros(n_trees + 1, np.int64)
     n_players, base = np.zeros(n_trees, np.int64), np.zeros(n_outputs)
     path, share = np.zeros((3, deepest + 2), np.int64), np.ones((2, deepest + 2))
-    _order(
-        *map(read_only, (packed.nodes, packed.trees, packed.values, cover, players.astype(np.int32))),
-        packed.n_columns, path, share, steps, starts, n_players, base,
-    )  # fmt: skip
+    given = map(read_only, (packed.nodes, packed.trees, packed.values, cover, players.astype(np.int32)))
+    _order(*given, packed.n_columns, path, share, steps, starts, n_players, base)
     return TreeSteps(packed, steps, starts, n_players, base, int(players.max(initial=-1)) + 1)
 
 
 @host_walk
-def _order(
-    nodes: Any, trees: Any, values: Any, cover: Any, players: Any, n_columns: Any,
-    path: Any, share: Any, steps: Any, starts: Any, n_players: Any, base: Any,
-) -> None:  # fmt: skip
+def _order(nodes, trees, values, cover, players, n_columns, path, share, steps, starts, n_players, base):
     """Write the steps of all trees.
 
     Parameters
@@ -91,7 +87,6 @@ def _order(
     nodes, trees, values, cover
         As in `gpupipe_kernels.rows.trees.PackedTrees`.
     players : array of int32, shape (n_columns,)
-    n_columns : int
     path : array of int64, shape (3, deepest + 2)
         Memory for the path to a node: its nodes, the players of its edges, and the number of distinct players.
     share : array of float64, shape (2, deepest + 2)

@@ -19,22 +19,15 @@ BLOCK_BYTES = 1 << 19  # of numbers and values of the rows that are computed tog
 
 
 class TreeShapley:
-    """Shapley values of the trees of a model.
-
-    Parameters
-    ----------
-    trees : TreeSteps
-    """
+    """Shapley values of the trees of a model."""
 
     def __init__(self, trees: TreeSteps) -> None:
         self.trees = trees
         packed = trees.packed
         orders = np.maximum(1, -(-trees.n_players // 2))
         points, weights = quadratures(int(orders.max(initial=1)))
-        self._arrays = tuple(
-            map(read_only, (packed.nodes, packed.trees, packed.words, packed.values, trees.steps, trees.starts,
-                            orders, points, weights))
-        )  # fmt: skip
+        nodes = packed.nodes, packed.trees, packed.words, packed.values
+        self._arrays = tuple(map(read_only, (*nodes, trees.steps, trees.starts, orders, points, weights)))
 
     @property
     def base(self) -> HostArray:

@@ -40,7 +40,6 @@ def hash_texts(
     ----------
     data, offsets : array
         Host or device arrays; device arrays must be contiguous.
-    grams : Grams
     n_threads : int
         Threads of compiled loops on the host.
     engine : {"numpy", "numba"}, optional

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import numpy as np
 
@@ -28,7 +27,7 @@ CHARACTERS, BYTES, WORDS, LINES, LETTERS, UPPERCASE, DIGITS, MARKS, SPACES = (in
 
 
 @formula
-def code_point(lead: Any, second: Any, third: Any, fourth: Any) -> Any:
+def code_point(lead, second, third, fourth):
     """Return the code point of a character from its first byte and the next three, limited to the last code point."""
     if lead < 0xE0:
         code = (lead & 0x1F) << 6 | second & 0x3F
@@ -40,7 +39,7 @@ def code_point(lead: Any, second: Any, third: Any, fourth: Any) -> Any:
 
 
 @formula
-def scramble(k: Any) -> Any:
+def scramble(k):
     """Return a block of four bytes, mixed for MurmurHash3."""
     k = np.uint32(k * np.uint32(0xCC9E2D51))
     k = np.uint32(np.uint32(k << np.uint32(15)) | (k >> np.uint32(17)))
@@ -48,7 +47,7 @@ def scramble(k: Any) -> Any:
 
 
 @formula
-def absorb(h: Any, k: Any, n: Any, byte: Any) -> Any:
+def absorb(h, k, n, byte):
     """Return (hash, open block) of MurmurHash3 after one more byte, preceded by `n` bytes."""
     k = np.uint32(k | np.uint32(np.uint32(byte) << np.uint32(8 * (n & 3))))
     if n & 3 == 3:
@@ -60,7 +59,7 @@ def absorb(h: Any, k: Any, n: Any, byte: Any) -> Any:
 
 
 @formula
-def finish(h: Any, k: Any, n: Any) -> Any:
+def finish(h, k, n):
     """Return the hash of the `n` bytes absorbed so far, uint32; more bytes can still be absorbed."""
     h = np.uint32(np.uint32(h ^ scramble(k)) ^ np.uint32(n))
     h = np.uint32(np.uint32(h ^ (h >> np.uint32(16))) * np.uint32(0x85EBCA6B))
@@ -69,14 +68,14 @@ def finish(h: Any, k: Any, n: Any) -> Any:
 
 
 @formula
-def bucket(h: Any, n_buckets: Any) -> Any:
+def bucket(h, n_buckets):
     """Return the bucket of a hash: its absolute value as a signed integer, modulo the number of buckets."""
     magnitude = np.uint32(~h + np.uint32(1)) if h >> np.uint32(31) else np.uint32(h)
     return np.int64(magnitude % np.uint32(n_buckets))
 
 
 @formula
-def counted(old: Any, h: Any, signed: Any, value: Any) -> Any:
+def counted(old, h, signed, value):
     """Return the value of a bucket after one more n-gram of hash `h`."""
     if value == BINARY:
         return np.float32(1.0)
@@ -84,7 +83,7 @@ def counted(old: Any, h: Any, signed: Any, value: Any) -> Any:
 
 
 @array_formula
-def kind_at(data: Any, classes: Any, p: Any) -> Any:
+def kind_at(data, classes, p):
     """Return the class bits of byte `p`; see `gpupipe_kernels.text.characters.byte_kinds`."""
     if data[p] < 0x80:
         kind = classes[data[p]]
@@ -103,7 +102,7 @@ def kind_at(data: Any, classes: Any, p: Any) -> Any:
 
 
 @array_formula
-def skip(kinds: Any, p: Any, end: Any, bit: Any, wanted: Any) -> Any:
+def skip(kinds, p, end, bit, wanted):
     """Return the first position from `p` on whose class `bit` differs from `wanted`, or `end`."""
     while p < end and (kinds[p] & bit > 0) == wanted:
         p += 1
@@ -111,16 +110,14 @@ def skip(kinds: Any, p: Any, end: Any, bit: Any, wanted: Any) -> Any:
 
 
 @array_formula
-def count_gram(out: Any, i: Any, h: Any, signed: Any, value: Any) -> None:
+def count_gram(out, i, h, signed, value):
     """Count an n-gram with hash `h` in column `i` of `out`."""
     b = bucket(h, out.shape[0])
     out[b, i] = counted(out[b, i], h, signed, value)
 
 
 @array_formula
-def hash_words(
-    data: Any, kinds: Any, begin: Any, end: Any, n_min: Any, n_max: Any, signed: Any, value: Any, out: Any, i: Any
-) -> None:
+def hash_words(data, kinds, begin, end, n_min, n_max, signed, value, out, i):
     """Count the word n-grams of ``data[begin:end]`` in column `i` of `out`, shape (buckets, texts)."""
     first = skip(kinds, begin, end, WORD, False)
     while first < end:
@@ -141,10 +138,7 @@ def hash_words(
 
 
 @array_formula
-def hash_characters(
-    data: Any, kinds: Any, begin: Any, end: Any, pad: Any, n_min: Any, n_max: Any,
-    signed: Any, value: Any, out: Any, i: Any,
-) -> None:  # fmt: skip
+def hash_characters(data, kinds, begin, end, pad, n_min, n_max, signed, value, out, i):
     """Count the character n-grams of ``data[begin:end]`` in column `i` of `out`.
 
     With `pad` 1, a blank is added before and after the text, and a padded text of fewer than `n_min` characters counts
@@ -174,10 +168,7 @@ def hash_characters(
 
 
 @array_formula
-def hash_text(
-    data: Any, kinds: Any, begin: Any, end: Any, analyzer: Any, n_min: Any, n_max: Any,
-    signed: Any, value: Any, l2: Any, out: Any, i: Any,
-) -> None:  # fmt: skip
+def hash_text(data, kinds, begin, end, analyzer, n_min, n_max, signed, value, l2, out, i):
     """Write the vector of ``data[begin:end]`` to column `i` of `out`, shape (buckets, texts); see `grams.Grams`."""
     for b in range(out.shape[0]):
         out[b, i] = np.float32(0.0)
@@ -198,14 +189,14 @@ def hash_text(
 
 
 @formula
-def weight(count: Any, value: Any) -> Any:
+def weight(count, value):
     """Return the unscaled float64 value of a bucket with this count of n-grams."""
     x = np.float64(count)
     return math.copysign(math.log1p(abs(x)), x) if value == LOG else x
 
 
 @array_formula
-def weigh(out: Any, i: Any, value: Any, l2: Any) -> None:
+def weigh(out, i, value, l2):
     """Replace the counts in column `i` of `out` by their weights, computed in float64 like `grams.weigh_counts`."""
     squares = np.float64(0.0)
     for b in range(out.shape[0]):
@@ -219,7 +210,7 @@ def weigh(out: Any, i: Any, value: Any, l2: Any) -> None:
 
 
 @array_formula
-def count_text(data: Any, kinds: Any, begin: Any, end: Any, out: Any, i: Any) -> None:
+def count_text(data, kinds, begin, end, out, i):
     """Write the counts of ``data[begin:end]`` to column `i` of `out`, shape (len(Count), texts)."""
     characters, words, lines, letters, uppercase, digits, marks, spaces = 0, 0, 0, 0, 0, 0, 0, 0
     was_word = False

@@ -104,10 +104,7 @@ class CompiledKernel:
     def ufunc(self) -> Any:
         """The function with its null policy as a NumPy ufunc of float32 arrays, compiled or loaded from disk.
 
-        Raises
-        ------
-        KernelError
-            If it cannot be compiled; the message contains the line of the user's file.
+        Raise KernelError if it cannot be compiled; the message contains the line of the user's file.
         """
         try:
             with _kept_in_our_folder() as kept:

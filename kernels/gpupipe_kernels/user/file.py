@@ -26,12 +26,8 @@ WRITE = "write @gp.kernel above it"
 def declared(path: Path, name: str) -> tuple[str, ...] | None:
     """Return the parameters of the kernel `name` in a Python file, which is parsed, not executed.
 
-    None if they are only known by executing the file, because the name is assigned or imported.
-
-    Raises
-    ------
-    KernelError
-        If the file or kernel does not exist, or the kernel is not valid in the kernel language.
+    None if they are only known by executing the file, because the name is assigned or imported. Raise KernelError if
+    the file or kernel does not exist, or the kernel is not valid in the kernel language.
     """
     try:
         with tokenize.open(path) as file:  # in the encoding that Python detects
@@ -55,10 +51,7 @@ def declared(path: Path, name: str) -> tuple[str, ...] | None:
 def parse(text: str, file: str) -> ast.Module:
     """Return the syntax tree of Python source.
 
-    Raises
-    ------
-    KernelError
-        If it is not valid Python; the message contains the line.
+    Raise KernelError if it is not valid Python; the message contains the line.
     """
     try:
         return ast.parse(text)
@@ -71,11 +64,8 @@ def parse(text: str, file: str) -> ast.Module:
 def read(text: str, file: str) -> tuple[tuple[KernelStatement, ...], dict[str, str]]:
     """Return the statements of a source written by `gpupipe_kernels.user.source.text_of`, and its decorator's options.
 
-    Raises
-    ------
-    KernelError
-        If it contains anything but imports of math and numpy, numbers, functions in the kernel language, and one kernel
-        at the end: executing such a source only defines functions.
+    Raise KernelError if it contains anything but imports of math and numpy, numbers, functions in the kernel language,
+    and one kernel at the end: executing such a source only defines functions.
     """
     require_plain(text, file)
     *used, kernel = parse(text, file).body or [ast.Pass(lineno=1)]

@@ -158,8 +158,10 @@ def _reduced(function: ast.FunctionDef) -> ast.FunctionDef:
     arguments = ast.arguments(
         posonlyargs=[],
         args=[ast.copy_location(ast.arg(arg.arg), arg) for arg in function.args.posonlyargs + function.args.args],
-        kwonlyargs=[], kw_defaults=[], defaults=[],
-    )  # fmt: skip
+        kwonlyargs=[],
+        kw_defaults=[],
+        defaults=[],
+    )
     reduced = ast.FunctionDef(function.name, arguments, _without_annotations(body), decorator_list=[])
     return ast.copy_location(reduced, function)
 

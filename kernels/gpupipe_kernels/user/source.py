@@ -71,10 +71,7 @@ class KernelStatement:
     def value(self) -> Any:
         """The value of an import or a number, found without executing it.
 
-        Raises
-        ------
-        KernelError
-            If the statement is neither.
+        Raise KernelError if the statement is neither.
         """
         match self.node:
             case ast.Import(names=[ast.alias(name=module)]) if module in MODULES:
@@ -114,11 +111,8 @@ def _number(node: ast.expr) -> Any:
 def require_plain(text: str, file: str) -> None:
     """Raise KernelError unless Python, tools and editors agree on the lines of a source.
 
-    Raises
-    ------
-    KernelError
-        If it contains a control character, a line separator other than a line feed, or a direction mark: the source
-        displayed would then differ from the source compiled.
+    Raise KernelError if it contains a control character, a line separator other than a line feed, or a direction mark:
+    the source displayed would then differ from the source compiled.
     """
     if found := HIDDEN.search(text):
         line = text.count("\n", 0, found.start()) + 1
@@ -129,10 +123,7 @@ def require_plain(text: str, file: str) -> None:
 def statement_of(function: Callable[..., Any], n_decorators: int = 0) -> KernelStatement:
     """Return the source of a function without its decorators, checked against the kernel language.
 
-    Raises
-    ------
-    KernelError
-        If it is not valid, has more than `n_decorators`, or its source cannot be found.
+    Raise KernelError if it is not valid, has more than `n_decorators`, or its source cannot be found.
     """
     name = getattr(function, "__name__", repr(function))
     try:
@@ -155,19 +146,14 @@ def statement_of(function: Callable[..., Any], n_decorators: int = 0) -> KernelS
 def function_statement(node: ast.FunctionDef, text: str, file: str, first_line: int = 1) -> KernelStatement:
     """Return the checked statement of a function.
 
+    Raise KernelError if it is not valid in the kernel language.
+
     Parameters
     ----------
-    node : ast.FunctionDef
     text : str
         The surrounding source, checked by `require_plain`.
-    file : str
     first_line : int
         The line of `file` where `text` begins.
-
-    Raises
-    ------
-    KernelError
-        If it is not valid in the kernel language.
     """
     lines = text.split("\n")[node.lineno - first_line : (node.end_lineno or node.lineno) - first_line + 1]
     return KernelStatement(node.name, "\n".join(lines), check(node, file), file)
@@ -176,10 +162,7 @@ def function_statement(node: ast.FunctionDef, text: str, file: str, first_line: 
 def collect(function: Callable[..., Any], piece: KernelStatement) -> tuple[KernelStatement, ...]:
     """Return the statements that a function depends on, and its own `piece`, in order of definition.
 
-    Raises
-    ------
-    KernelError
-        If it uses anything other than numbers, functions of ``math``, plain functions and kernels.
+    Raise KernelError if it uses anything other than numbers, functions of ``math``, plain functions and kernels.
     """
     found: dict[str, KernelStatement] = {}
     _add_function(function, piece, found, ())
@@ -212,8 +195,6 @@ def check_names(function: ast.FunctionDef, file: str, defined: Mapping[str, ast.
 
     Parameters
     ----------
-    function : ast.FunctionDef
-    file : str
     defined : mapping of str to ast.FunctionDef or str
         Maps each name to its function or module, or ``""`` for anything else.
 

@@ -7,12 +7,15 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 import pytest
+from pyarrow import feather
 
 from gpupipe.backends import Backend, choose
 from gpupipe.config import Config, parse_config
 from gpupipe.errors import ConfigError, DeviceError, GpupipeError
 from gpupipe.features.history.derivation import derive, derived_ops
+from gpupipe.io.device.obstacles import READ_ON_HOST
 from gpupipe.table.blocks import Table
 from gpupipe.training.preparation.read_stage import read_table
 from tests.io.device import test_source_reader as test_device
@@ -165,16 +168,26 @@ def on_a_device_that_may_fall_back(config: Config) -> tuple[Table, list[str]]:
 def test_events_that_the_host_must_read_are_history_on_the_device_all_the_same(tmp_path: Path) -> None:
     tables = random_tables(KEYS["texts"])
     written(tmp_path, tables, "parquet")
-    tables["orders"].to_csv(tmp_path / "orders.csv.gz", index=False)
+    feather.write_feather(pa.Table.from_pandas(tables["orders"], preserve_index=False), tmp_path / "orders.feather")
     config = configured(tmp_path)
-    packed = config.tables["orders"].model_copy(update={"path": str(tmp_path / "orders.csv.gz")})
+    packed = config.tables["orders"].model_copy(update={"path": str(tmp_path / "orders.feather")})
     config = config.model_copy(update={"tables": {"orders": packed}})
     found, said = on_a_device_that_may_fall_back(config)
     assert_same_table(found, derived(config, choose("cpu"))[0])
-    assert [note.partition(" is not supported ")[2] for note in said] == ["on the GPU (read: tables.orders.path)"]
-    with pytest.raises(DeviceError, match="is not supported on the GPU") as error:
+    assert said == ["arrow files are not supported on the GPU (read: tables.orders.format)"]
+    with pytest.raises(DeviceError, match="arrow files are not supported on the GPU") as error:
         read_table(config, PandasDevice())
-    assert error.value.where == "read: tables.orders.path"
+    assert error.value.where == "read: tables.orders.format"
+
+
+def test_events_in_csv_are_read_on_the_host_with_a_note_even_if_fallback_is_forbidden(tmp_path: Path) -> None:
+    tables = random_tables(KEYS["texts"])
+    written(tmp_path, tables, "parquet")
+    tables["orders"].to_csv(tmp_path / "orders.csv", index=False)
+    config = configured(tmp_path)
+    events = config.tables["orders"].model_copy(update={"path": str(tmp_path / "orders.csv")})
+    device = compare(config.model_copy(update={"tables": {"orders": events}}))
+    assert device.take_notes() == [f"tables.orders: {READ_ON_HOST}"]
 
 
 @pytest.mark.parametrize("kind", ["parquet", "csv"])

@@ -19,7 +19,7 @@ import pytest
 from deltalake import DeltaTable, write_deltalake
 
 from gpupipe.errors import DataError
-from gpupipe.io.external.delta_log import require_in_table
+from gpupipe.io.external.delta import require_in_table
 from gpupipe.io.settings import TableSource
 from gpupipe.io.source_reader import read_arrow
 

@@ -13,7 +13,7 @@ import pytest
 
 from gpupipe.errors import DataError
 from gpupipe.io.external import sql
-from gpupipe.io.external.server_calls import wait_for, without_notices
+from gpupipe.io.external.sql import wait_for, without_notices
 from gpupipe.io.input_files import input_files
 from gpupipe.io.settings import TableSource
 

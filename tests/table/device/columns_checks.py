@@ -1,20 +1,15 @@
-"""Checks of encoding numbers and counting CSV and JSON rows on a simulated device, run by `test_encode_frame`."""
+"""Checks of encoding, filtering and joining columns on a simulated device, run by `test_encode`."""
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pytest
 
-from gpupipe.io.device.csv.chunks import CsvChunk, regular_chunks
 from gpupipe.io.device.filter import filter_columns
 from gpupipe.io.device.join import join_columns
-from gpupipe.io.device.obstacles import UnsupportedOnDevice
-from gpupipe.io.files import SourceFile
-from gpupipe.io.formats.csv.header import CsvHeader
 from gpupipe.io.settings import JoinedTable
 from gpupipe.table.device.encode import TextRules, encode_frame
 from gpupipe.table.device.frame_columns import DeviceColumn, DeviceDictionary, DeviceNumbers, to_micros
@@ -79,31 +74,6 @@ def test_times_are_converted_where_they_are(unit: str) -> None:
     device = DeviceDouble()
     found = to_micros(device.to_device(ticks), unit, device.xp)
     np.testing.assert_array_equal(device.to_host(found), to_micros(ticks, unit, np))
-
-
-@pytest.mark.parametrize(
-    ("rows", "obstacle"),
-    [("1,2\n\n3,4", ""), ('"1\n,",2\n', ""), ("1,2,3\n", "wrong number"), ('1,a"b"\n', "inside")],
-)
-def test_rows_of_csv_are_counted_where_they_are(tmp_path: Path, rows: str, obstacle: str) -> None:
-    path = tmp_path / "t.csv"
-    path.write_text(f"a,b\n{rows}")
-    file, header = SourceFile(str(path), path.stat().st_size, 0, "csv"), CsvHeader(["a", "b"], ",", 1)
-    if not obstacle:
-        chunks = list(regular_chunks(file, header, '"', DeviceDouble()))
-        assert [(chunk.start, chunk.stop) for chunk in chunks] == [(4, path.stat().st_size)]
-        return
-    with pytest.raises(UnsupportedOnDevice, match=obstacle):
-        list(regular_chunks(file, header, '"', DeviceDouble()))
-
-
-def test_rows_of_csv_that_are_skipped_are_found_where_they_are(tmp_path: Path) -> None:
-    path = tmp_path / "t.csv"
-    path.write_text("a,b\n1,2\n3\n4,5,6\n7,8")
-    file, header = SourceFile(str(path), path.stat().st_size, 0, "csv"), CsvHeader(["a", "b"], ",", 1)
-    (chunk,) = regular_chunks(file, header, '"', DeviceDouble(), may_skip=True)
-    assert chunk == CsvChunk(4, 19, 2, [(8, 10), (10, 16)])
-    assert chunk.content(file).read() == b"1,2\n7,8\n"
 
 
 @pytest.mark.parametrize("keys", [["i"], ["i", "b"], ["t", "small", "i"]])

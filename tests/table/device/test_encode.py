@@ -18,7 +18,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gpupipe.errors import SchemaError
-from gpupipe.io.device.text_values import text_rules
+from gpupipe.io.device.source_reader import text_rules
 from gpupipe.io.notes import Notes
 from gpupipe.io.source_reader import plain_arrow
 from gpupipe.table.blocks import Table
@@ -153,13 +153,6 @@ def test_a_frame_of_numpy_types_means_the_same(backend) -> None:
                           "t": pd.to_datetime(["2024-01-31", "NaT"]).as_unit("ms")})  # fmt: skip
     expected = encode(plain_arrow(pa.Table.from_pandas(frame)), backend)
     assert_same(encode_frame(frame, backend), expected)
-
-
-def test_the_reader_rules_determine_kind_and_values(backend) -> None:
-    rules = TextRules(lambda name, texts: pa.array([None if t == "?" else float(t) for t in texts.to_pylist()]))
-    table = encode_frame(as_frame(pa.table({"x": ["1.5", "?", None, "2"]})), backend, rules=rules)
-    assert table.schema["x"].kind == "numeric" and table.schema["x"].dtype == "double"
-    np.testing.assert_array_equal(table.column("x"), [1.5, np.nan, np.nan, 2])
 
 
 def test_texts_are_free_however_many_of_them_mean_missing(backend) -> None:

@@ -15,7 +15,7 @@ from gpupipe.metrics import Evaluate
 from gpupipe.models import MODELS, FitContext, FittedModel, Prediction, Resources
 from gpupipe.models.best import PORTFOLIO_MODELS, Best
 from gpupipe.models.context import DeadlineReached
-from gpupipe.models.linear import LogisticRegression
+from gpupipe.models.linear.settings import LogisticRegression
 from gpupipe.training.ensemble import fit_ensemble, portfolio, training
 from gpupipe.training.ensemble.fold_training import EnsembleRows, FoldModel, run_together
 from gpupipe.training.ensemble.portfolio import PortfolioEntry, make_portfolio

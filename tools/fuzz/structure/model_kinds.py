@@ -15,7 +15,7 @@ from typing import Any
 import pyarrow.csv as pa_csv
 
 from gpupipe.cli import main
-from gpupipe.models.files.skops_types import ALLOWED
+from gpupipe.models.scikit_learn.skops_types import ALLOWED
 from tools.fuzz.damage.models import OWN, vouched_for
 from tools.fuzz.kinds import FuzzCommand, InputKind, SoundBase
 from tools.fuzz.structure.entries import replace_entry

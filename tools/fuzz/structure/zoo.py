@@ -23,8 +23,8 @@ from gpupipe.artifact.manifest import CARD
 from gpupipe.config import parse_config
 from gpupipe.model_parts.goal import Goal
 from gpupipe.models import MODELS, FitContext, FittedModel, fit
-from gpupipe.models.fitted.ensemble import EnsembleMember, FittedEnsemble
-from gpupipe.models.fitted.scikit_learn import FittedSklearn
+from gpupipe.models.composites.ensemble import EnsembleMember, FittedEnsemble
+from gpupipe.models.scikit_learn.fitted import FittedSklearn
 from gpupipe.pipeline.run import run_pipeline
 from tools.fuzz.damage.models import OWN, vouched_for
 from tools.fuzz.structure.recipes import (

@@ -46,19 +46,12 @@ Rows = list[tuple[int, list[str]]]  # last line of the row, fields
 class CsvDialect:
     """Dialect of a CSV file, detected from its first rows.
 
-    Attributes
-    ----------
-    delimiter : str
-        In the form of ``csv.delimiter``.
-    rows : list of (int, list of str)
-        The last line and the fields of each row, including the header. Empty rows are dropped. Without ``csv.names``,
-        rows of only whitespace are dropped too, so that none is mistaken for the header.
-    is_all : bool
-        True if the file has no other rows.
-    text : str
-        Text of the rows, in which skipped lines and comments are empty.
-    n_skipped : int
-        Number of lines before the header that are skipped: ``csv.skip_rows``, or the line ``sep=;`` of Excel.
+    - `delimiter`: in the form of ``csv.delimiter``
+    - `rows`: the last line and the fields of each row, including the header. Empty rows are dropped. Without
+      ``csv.names``, rows of only whitespace are dropped too, so that none is mistaken for the header.
+    - `is_all`: True if the file has no other rows
+    - `text`: text of the rows, in which skipped lines and comments are empty
+    - `n_skipped`: number of lines before the header that are skipped: ``csv.skip_rows``, or the line ``sep=;`` of Excel
     """
 
     encoding: str

@@ -21,14 +21,9 @@ WHITESPACE_FIX = f"csv: {{delimiter: '{WHITESPACE}'}}"
 class CsvHeader:
     """Column names and delimiter of a CSV file.
 
-    Attributes
-    ----------
-    delimiter : str
-        In the form of ``csv.delimiter``.
-    n_lines : int
-        Number of lines before the first row: the header, and skipped and empty lines before it.
-    n_skipped : int
-        Number of skipped lines before the header.
+    - `delimiter`: in the form of ``csv.delimiter``
+    - `n_lines`: number of lines before the first row: the header, and skipped and empty lines before it
+    - `n_skipped`: number of skipped lines before the header
     """
 
     names: list[str]

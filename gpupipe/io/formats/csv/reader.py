@@ -19,16 +19,15 @@ from gpupipe.errors import DataError, FieldCountError, RowSizeError
 from gpupipe.io.arrow_types import is_bytes
 from gpupipe.io.column_filter import ColumnFilter
 from gpupipe.io.csv_settings import WHITESPACE, CsvSettings
-from gpupipe.io.file_streams import ByteRange, open_file
+from gpupipe.io.file_formats import compression_of
+from gpupipe.io.file_streams import AdaptedStream, ByteRange, open_file
 from gpupipe.io.files import SourceFile, mask
 from gpupipe.io.formats.csv.dialect import read_dialect
 from gpupipe.io.formats.csv.encoding import collect_undecodable_rows, encoding_error, is_undecodable
 from gpupipe.io.formats.csv.header import CsvHeader, name_columns, read_header, unclosed_quote_error
-from gpupipe.io.formats.csv.open_quotes import StreamWithLastLine
 from gpupipe.io.formats.csv.rewritten_rows import RewrittenRows
 from gpupipe.io.formats.csv.whitespace import collapse_blanks
 from gpupipe.io.formats.large_integers import with_large_integers
-from gpupipe.io.formats.registry import compression_of
 from gpupipe.io.missing_values import TEXT
 from gpupipe.io.notes import Notes
 from gpupipe.io.plain_tables import pick_names
@@ -56,25 +55,15 @@ def read(
 
     Text is not cleaned: see `gpupipe.io.formats.csv.text_columns.clean_text_columns`.
 
-    Parameters
-    ----------
-    source : TableSource
-        Provides ``csv`` settings and ``schema``: columns of `declared_texts` are read as text. So are keys, which
-        `gpupipe.io.formats.csv.text_columns` then converts.
-    span : (int, int), optional
-        Byte range to parse, which must contain whole rows; default: all rows after the header.
-    kinds : mapping of str to DataType, optional
-        Read only these columns, with these types.
-    as_text : sequence of str
-        Further columns to read as text.
-    lines_are_rows : bool
-        True if no line, and not the file, is known to end inside quotes.
+    - `source`: provides ``csv`` settings and ``schema``: columns of `declared_texts` are read as text. So are keys,
+      which `gpupipe.io.formats.csv.text_columns` then converts.
+    - `span`: byte range to parse, which must contain whole rows; default: all rows after the header
+    - `kinds`: read only these columns, with these types
+    - `as_text`: further columns to read as text
+    - `lines_are_rows`: True if no line, and not the file, is known to end inside quotes
 
-    Raises
-    ------
-    DataError
-        If the file is corrupt, has the wrong encoding or rows with a wrong number of fields, or a value does not have
-        the type in `kinds`.
+    Raise DataError if the file is corrupt, has the wrong encoding or rows with a wrong number of fields, or a value
+    does not have the type in `kinds`.
     """
     header, settings = header_of(file, source, notes, wanted.is_mentioned), source.csv
     if header is None:
@@ -162,10 +151,7 @@ def read_texts(file: SourceFile, names: Sequence[str], source: TableSource) -> p
 
     If the file has none of the columns, the first column is returned, for the row count.
 
-    Raises
-    ------
-    DataError
-        As `read`.
+    Raise DataError as `read`.
     """
     header = header_of(file, source, Notes(), frozenset(names).__contains__)
     if header is None:
@@ -234,14 +220,9 @@ def _with_growing_blocks(parse: Callable[[int], Parsed]) -> Parsed:
 class MalformedRow:
     """A row of a CSV file whose number of fields differs from the header's.
 
-    Attributes
-    ----------
-    row : int
-        Index among the data rows of the file, from 0; blank lines are not counted.
-    text : str
-        Unmodified text of the row.
-    n_fields, n_columns : int
-        Number of fields found and expected.
+    - `row`: index among the data rows of the file, from 0; blank lines are not counted
+    - `text`: unmodified text of the row
+    - `n_fields`, `n_columns`: number of fields found and expected
     """
 
     row: int
@@ -298,14 +279,9 @@ def _parse(
 class _BadRows:
     """Handler of rows whose number of fields differs from the header's.
 
-    Attributes
-    ----------
-    widths : list of int
-        Number of fields of each malformed row that is not blank.
-    last_line : str, optional
-        Line appended to the file: see `gpupipe.io.formats.csv.open_quotes`.
-    has_ended : bool
-        True once that line was found.
+    - `widths`: number of fields of each malformed row that is not blank
+    - `last_line`: line appended to the file: see `StreamWithLastLine`
+    - `has_ended`: True once that line was found
     """
 
     def __init__(self, may_skip: bool) -> None:
@@ -389,3 +365,24 @@ def _ragged(file: SourceFile, header: CsvHeader, settings: CsvSettings, block: i
         where=f"{mask(file.path)} (the header and the lines before it count as lines, blank lines do not)",
         fix=f"{ignored}fix the line, or skip such rows: csv: {{bad_rows: skip}}; {cause} is another possible cause",
     )  # fmt: skip
+
+
+class StreamWithLastLine(AdaptedStream):
+    """A stream of UTF-8 text with one line appended, to detect a file that ends inside quotes.
+
+    The parser reads everything after an unclosed quote as one value. If it does not report `line`, whose number of
+    fields differs from that of the rows, the file ended inside quotes.
+    """
+
+    def __init__(self, stream: Any, delimiter: str, n_columns: int) -> None:
+        mark = "\x1d" if delimiter == "\x1e" else "\x1e"
+        self.line = mark if n_columns > 1 else mark + delimiter
+        self._stream, self._rest = stream, f"\n{self.line}\n".encode()
+
+    def read(self, n_bytes: int) -> Any:
+        """Return the next bytes, without a copy."""
+        found = self._stream.read_buffer(n_bytes)
+        if len(found):
+            return found
+        found, self._rest = self._rest[:n_bytes], self._rest[n_bytes:]
+        return found

@@ -25,18 +25,11 @@ Spans = list[tuple[int, int]]
 class RewrittenRows(AdaptedStream):
     """Stream of rows that are rewritten.
 
-    Parameters
-    ----------
-    stream : pyarrow.NativeFile
-        UTF-8 text that starts with a row; a byte order mark is dropped.
-    delimiter : str
-        In the form of ``csv.delimiter``.
-    comment : str, optional
-        Prefix of lines to empty.
-    n_skipped : int
-        Number of first lines to empty, whatever quotes they contain.
-    rewrite : callable, optional
-        ``(rows, spans of quoted fields) -> rows``.
+    - `stream`: UTF-8 text that starts with a row; a byte order mark is dropped
+    - `delimiter`: in the form of ``csv.delimiter``
+    - `comment`: prefix of lines to empty
+    - `n_skipped`: number of first lines to empty, whatever quotes they contain
+    - `rewrite`: ``(rows, spans of quoted fields) -> rows``
     """
 
     def __init__(

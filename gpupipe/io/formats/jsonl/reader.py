@@ -63,10 +63,7 @@ def read_lines(
     `span` is a byte range that contains whole lines. With `kinds`, only these columns are read, with these types.
     `texts` are columns of strings that are read as such, even if all of them are ISO 8601 times; each is in some line.
 
-    Raises
-    ------
-    DataError, SchemaError
-        As `read`; also if a value does not have the type in `kinds`.
+    Raise DataError or SchemaError as `read`; also if a value does not have the type in `kinds`.
     """
     explicit = pa.schema(list(({**(kinds or {}), **dict.fromkeys(texts, pa.string())}).items()))
     parse = arrow_json.ParseOptions(explicit, unexpected_field_behavior="infer" if kinds is None else "ignore")

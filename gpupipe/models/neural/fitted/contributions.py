@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from gpupipe.models.fitted.contributions.base import Contributions, Explainer, Method, Scale, as_multiclass
+from gpupipe.models.contributions.base import Contributions, Explainer, Method, Scale, as_multiclass
 from gpupipe.models.neural.fitted.scorer import Served
 from gpupipe.tasks import CLASSIFICATION
 
@@ -20,19 +20,14 @@ TOLERANCE = 0.01
 
 
 class ExpectedGradients(NamedTuple):
-    """Contributions of the columns of a matrix to the scores of a network.
+    """Contributions of the columns of a matrix to the scores of a network."""
 
-    Attributes
-    ----------
-    values : array of float64, shape (n, n_outputs, d)
-    base : array of float64, shape (n_outputs,)
-        Mean scores of the background rows: ``base + values.sum(axis=2)`` are the scores of the rows.
-    residual : array of float64, shape (n, n_outputs)
-        Part of each score that the quadrature missed, before it was distributed among the columns.
-    """
-
-    values: HostArray
+    values: HostArray  # float64, shape (n, n_outputs, d)
+    # float64, shape (n_outputs,): mean scores of the background rows: ``base + values.sum(axis=2)`` are the scores of
+    # the rows.
     base: HostArray
+    # float64, shape (n, n_outputs): part of each score that the quadrature missed, before it was distributed among the
+    # columns.
     residual: HostArray
 
 
@@ -192,6 +187,5 @@ class NetworkExplainer(Explainer):
         self._served, self._background, self._scale, self._n_margins = served, background, scale, n_margins
 
     def contributions(self, X: HostArray) -> Contributions:
-        """Return the contributions to the scores of rows; see `Explainer`."""
         found = expected_gradients(self._served, X, self._background)
         return as_multiclass(Contributions(found.values, found.base, self._scale), self._n_margins)

@@ -14,7 +14,7 @@ from gpupipe.models.neural.architecture import Architecture
 from gpupipe.models.neural.fitted.onnx_runtime import NAME, scores
 
 if TYPE_CHECKING:
-    from gpupipe.models.fitted.contributions.base import Explainer, Scale
+    from gpupipe.models.contributions.base import Explainer, Scale
     from gpupipe.typing import Array, HostArray
 
 WITHOUT_TORCH = "PyTorch is not installed: ONNX Runtime computes the network"
@@ -35,7 +35,6 @@ class FittedOnnx(FittedModel):
 
     @property
     def n_outputs(self) -> int:
-        """Number of predicted quantiles, or of columns of several targets; 0 for other tasks."""
         assert self.architecture is not None
         return self.architecture.n_outputs if self.task == "quantile" else super().n_outputs
 
@@ -55,7 +54,7 @@ class FittedOnnx(FittedModel):
         """Return the contributions to the scores, from predictions of mixed rows: ONNX Runtime has no gradients."""
         import numpy as np
 
-        from gpupipe.models.fitted.contributions.permutations import OutputExplainer
+        from gpupipe.models.contributions.permutations import OutputExplainer
 
         assert self.architecture is not None
         session, n_outputs = self.estimator, self.architecture.n_outputs

@@ -25,7 +25,7 @@ from gpupipe.tensors.receipt import Receipt
 
 if TYPE_CHECKING:
     from gpupipe.backends.base import Backend
-    from gpupipe.models.fitted.contributions.base import Explainer, Scale
+    from gpupipe.models.contributions.base import Explainer, Scale
     from gpupipe.typing import Array, HostArray
 
 
@@ -60,7 +60,6 @@ class FittedNeural(FittedModel):
 
     @property
     def n_outputs(self) -> int:
-        """Number of predicted quantiles, or of columns of several targets; 0 for other tasks."""
         return self.estimator.architecture.n_outputs if self.task == "quantile" else super().n_outputs
 
     def predict(self, X: Array) -> Prediction:

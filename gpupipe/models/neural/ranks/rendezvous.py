@@ -26,26 +26,14 @@ _listeners: list[socket.socket] = []  # at most one, from `listen` until the tra
 
 @dataclass(frozen=True)
 class Rendezvous:
-    """Address and limits with which a rank joins its process group.
-
-    Attributes
-    ----------
-    host : str
-        Address of rank 0, reachable from the other ranks.
-    port : int
-        Port that `listen` returned on rank 0.
-    interface : str
-        Network interface by which the other ranks reach this one; ``""``: that of the host name.
-    seconds : float
-        Time limit of one collective, and of the rendezvous itself.
-    """
+    """Address and limits with which a rank joins its process group."""
 
     rank: int = 0
     size: int = 1
-    host: str = ""
-    port: int = 0
-    interface: str = ""
-    seconds: float = 0.0
+    host: str = ""  # address of rank 0, reachable from the other ranks
+    port: int = 0  # port that `listen` returned on rank 0
+    interface: str = ""  # network interface by which the other ranks reach this one; ``""``: that of the host name
+    seconds: float = 0.0  # time limit of one collective, and of the rendezvous itself
 
 
 def listen(host: str) -> int:
@@ -92,12 +80,8 @@ def join_group(rendezvous: Rendezvous, device: torch.device, store: TCPStore | N
 
     `store` is the one that `open_store` returned, by default a new one.
 
-    Raises
-    ------
-    ConfigError
-        If this process is already in a process group.
-    RuntimeError
-        Raised by PyTorch if a rank does not connect, is lost, or exceeds the time limit.
+    Raise ConfigError if this process is already in a process group. PyTorch raises RuntimeError if a rank
+    does not connect, is lost, or exceeds the time limit.
     """
     if rendezvous.size == 1:
         yield Communicator()

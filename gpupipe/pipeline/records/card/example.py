@@ -1,8 +1,6 @@
-"""Use section of a model card: commands, and Python code with a row of the model's input columns."""
+"""Python code that predicts a row of the model's input columns."""
 
 from __future__ import annotations
-
-import shlex
 
 from gpupipe.pipeline.records.card.facts import CardFacts
 from gpupipe.report.text import column_value
@@ -12,42 +10,19 @@ WIDTH = 100
 EXACT = 2.0**53  # float64 holds every integer below it
 
 
-def use_section(facts: CardFacts) -> list[str]:
-    """Return the section about use."""
-    row = _example_row(facts)
-    about = ["`model` is this directory."]
-    about += ["`FILE` is the file of a further table."] * bool(facts.tables)
-    about += ["`rows.csv` is a table with the input columns below."] * (not facts.is_of_entities)
-    about += ["`row` has the smallest training value of each number and time, and a level of each category."] * bool(
-        row
-    )
-    code = ["```console", *_commands(facts), "```", "", "```python", *_python(facts, row), "```"]
-    return ["## Use", "", *code, "", " ".join(about)]
-
-
-def _commands(facts: CardFacts) -> list[str]:
-    allow = " --allow-code" if facts.has_kernels else ""
-    rows = " --as-of DATE" if facts.is_of_entities else " rows.csv"
-    tables = "".join(f" --table {shlex.quote(facts.shown(name))}=FILE" for name in facts.tables)
-    lines = [f"$ gpupipe predict model{rows}{tables} -o predictions.csv{allow}", f"$ gpupipe serve model{allow}"]
-    return lines + ([f"$ gpupipe verify model{allow}"] if facts.parity is not None else [])
-
-
-def _python(facts: CardFacts, row: list[str]) -> list[str]:
-    """Return the lines of code; `row` is the assignment of the example row, or empty."""
-    allow = ", allow_code=True" if facts.has_kernels else ""
+def prediction_calls(facts: CardFacts, row: list[str]) -> list[str]:
+    """Return the calls of a loaded model; `row` is the assignment of the example row, or empty."""
     tables = ", ".join(f"{_quoted(facts.shown(name))}: FILE" for name in facts.tables)
+    if facts.is_of_entities:
+        return [f"model.predict_entities({{{tables}}}, as_of=DATE)"]
     rows = ("row" if row else '"rows.csv"') + (f", {{{tables}}}" if tables else "")
     has_classes, has_intervals = facts.goal.has_classes, facts.outcome.decision.has_intervals
     calls = ["predict", *["predict_proba"] * has_classes]
     calls += [["predict_interval", "predict_set"][has_classes]] * has_intervals
-    lines = [f"model.{name}({rows})" for name in calls]
-    if facts.is_of_entities:
-        lines = [f"model.predict_entities({{{tables}}}, as_of=DATE)"]
-    return ["import gpupipe", "", f'model = gpupipe.load_model("model"{allow})', *row, *lines]
+    return [f"model.{name}({rows})" for name in calls]
 
 
-def _example_row(facts: CardFacts) -> list[str]:
+def example_row(facts: CardFacts) -> list[str]:
     """Return lines of code that assign a row that the model predicts; empty if it would be long, or has history."""
     if facts.outcome.champion.features.derivation is not None or facts.is_of_entities:
         return []

@@ -55,7 +55,7 @@ def _shorten(text: str, most: int = MOST_CHARACTERS) -> str:
     return text if len(text) <= most else f"{text[: most - 1]}…"
 
 
-def table(head: Sequence[str], rows: Iterable[Sequence[str]], n_left: int = 1) -> list[str]:
-    """Return the lines of a table of finished cells; columns after the first `n_left` are aligned to the right."""
+def table(head: Sequence[str], rows: Iterable[Sequence[str]], n_left: int = 1) -> str:
+    """Return a table of finished cells; columns after the first `n_left` are aligned to the right."""
     rule = ["---"] * n_left + ["---:"] * (len(head) - n_left)
-    return [f"| {' | '.join(cells)} |" for cells in (head, rule, *rows)]
+    return "\n".join(f"| {' | '.join(cells)} |" for cells in (head, rule, *rows))

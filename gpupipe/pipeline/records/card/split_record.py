@@ -18,28 +18,17 @@ TimeRange = tuple[float, float]
 
 @dataclass(frozen=True)
 class SplitRecord:
-    """Rows that the exported model is trained on and those that test it.
+    """Rows that the exported model is trained on and those that test it."""
 
-    Attributes
-    ----------
-    n_folds : int
-        1 without cross-validation.
-    n_tested : int
-        Distinct rows that are tested.
-    classes : tuple of tuple of (int, int)
-        For each target with classes, the training and test rows of each class, in the order of the labels.
-    training_times, test_times : tuple of two float, optional
-        First and last value of ``split.time``: numbers, or microseconds since 1970-01-01 UTC.
-    time_kind : {"", "numeric", "datetime"}
-        The kind of ``split.time``.
-    """
-
-    n_folds: int
-    n_tested: int
+    n_folds: int  # 1 without cross-validation
+    n_tested: int  # distinct rows that are tested
+    # For each target with classes, the training and test rows of each class, in the order of the labels
     classes: tuple[tuple[tuple[int, int], ...], ...] = ()
+    # `training_times`, `test_times`: first and last value of ``split.time``: numbers, or microseconds since 1970-01-01
+    # UTC
     training_times: TimeRange | None = None
     test_times: TimeRange | None = None
-    time_kind: str = ""
+    time_kind: str = ""  # {"", "numeric", "datetime"}: the kind of ``split.time``
 
 
 def record_split(job: Job, folds: Sequence[Fold]) -> SplitRecord:

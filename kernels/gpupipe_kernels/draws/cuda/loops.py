@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 from numba import uint64
 
 from gpupipe_kernels.device.language import cuda
-from gpupipe_kernels.draws.philox import WORDS
+from gpupipe_kernels.draws import WORDS
 from gpupipe_kernels.launch import DeviceLoop, formula
 from gpupipe_kernels.typing import Array
 
@@ -20,7 +18,7 @@ STEP_0, STEP_1 = 0x9E3779B97F4A7C15, 0xBB67AE8584CAA73B
 
 
 @formula
-def high_product(a: Any, b: Any) -> Any:
+def high_product(a, b):
     """Return the upper 64 bits of a product of two uint64, computed from halves so that no sum overflows."""
     a_low, a_high = a & uint64(LOW), a >> uint64(32)
     b_low, b_high = b & uint64(LOW), b >> uint64(32)
@@ -29,7 +27,7 @@ def high_product(a: Any, b: Any) -> Any:
     return a_high * b_high + (one >> uint64(32)) + (other >> uint64(32)) + (carried >> uint64(32))
 
 
-def _draw_words(seed: int, stream: int, counter: int, skipped: int, out: Array) -> None:
+def _draw_words(seed, stream, counter, skipped, out):
     """Write the words from `counter` on, skipping the first few."""
     for i in range(cuda.grid(1), (skipped + out.size + WORDS - 1) // WORDS, cuda.gridsize(1)):
         w0, w1, w2, w3 = counter + uint64(i), uint64(0), uint64(0), uint64(0)

@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 
 from gpupipe_kernels.device import arrays
+from gpupipe_kernels.interpreters.cuda.lines import block_line, blocks_read, matrix_line
 from gpupipe_kernels.interpreters.cuda.loops import LOOPS, PANEL_CELLS, THREADS, Order, interpreters_for
 from gpupipe_kernels.interpreters.cuda.program import DeviceProgram, device_program
 from gpupipe_kernels.interpreters.cuda.steps import ROWS_A_THREAD
-from gpupipe_kernels.interpreters.lines import block_line, blocks_read, matrix_line
 from gpupipe_kernels.program.opcodes import BLOCKS
 from gpupipe_kernels.program.program import Program
 from gpupipe_kernels.typing import DeviceArray
@@ -33,7 +33,8 @@ def run(
     """Run `program` over a table in device memory and write every column of `out`, asynchronously.
 
     Results equal those of the NumPy interpreter within the tolerances that `interpreters.kernels` declares; the device
-    fuses multiplications and additions.
+    fuses multiplications and additions. Raise ValueError if the shape, dtype or layout of `out` or a block does not fit
+    the program.
 
     Parameters
     ----------
@@ -44,11 +45,6 @@ def run(
     out : device array of float32, shape (rows, program.n_columns), column-major or row-major
     fold : device array of int8, shape (rows,), optional
         The out-of-fold table that each row reads; None for the full statistics.
-
-    Raises
-    ------
-    ValueError
-        If the shape, dtype or layout of `out` or a block does not fit the program.
     """
     ready = program if isinstance(program, DeviceProgram) else device_program(program)
     length, row_step, column_step = matrix_line(out, ready.program.n_columns)
@@ -70,10 +66,20 @@ def run(
         n_blocks = min(table.n_tiles(threads), max(1, MOST_BLOCKS // n_parts))
         loop.launch(
             (n_blocks * threads, n_parts),
-            lines, group, luts, np.int32(stack_cells), *table.folds, np.uint64(table.n_rows),
-            cells, np.uint64(step), _is_aligned(cells, step), *table.lines, *table.steps,
-            threads=threads, shared=4 * max(4, stack_cells + shared_cells),
-        )  # fmt: skip
+            lines,
+            group,
+            luts,
+            np.int32(stack_cells),
+            *table.folds,
+            np.uint64(table.n_rows),
+            cells,
+            np.uint64(step),
+            _is_aligned(cells, step),
+            *table.lines,
+            *table.steps,
+            threads=threads,
+            shared=4 * max(4, stack_cells + shared_cells),
+        )
 
 
 @dataclass(frozen=True)
@@ -82,7 +88,6 @@ class _Table:
 
     Attributes
     ----------
-    n_rows : int
     lines : list of device arrays
         The blocks, in the order of `BLOCKS`; absent blocks are empty.
     steps : list of uint64

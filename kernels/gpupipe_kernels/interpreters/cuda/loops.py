@@ -35,13 +35,13 @@ PANEL_CELLS = PANEL * PANEL_LINE
 
 
 @array_formula
-def tile_rows(lanes: Any, stride: Any) -> Any:
+def tile_rows(lanes, stride):
     """Return the number of rows that a block of threads processes at a time: one per thread if the stride is 0."""
     return uint64(lanes) if stride == 0 else uint64(ROWS_A_THREAD * lanes)
 
 
 @array_formula
-def tile_start(tile: Any, n_tile_rows: Any, n_rows: Any) -> Any:
+def tile_start(tile, n_tile_rows, n_rows):
     """Return the first row of a tile. The last tile is moved back so that it ends with the table.
 
     Rows in two tiles are written twice, with the same values. That costs less than a bounds check per cell.
@@ -50,10 +50,7 @@ def tile_start(tile: Any, n_tile_rows: Any, n_rows: Any) -> Any:
 
 
 @array_formula
-def put(
-    place: Any, left: Any, acc: Any, shared: Any, panel_at: Any, lane: Any, stride: Any, out: Any, first: Any,
-    row_step: Any,
-) -> None:  # fmt: skip
+def put(place, left, acc, shared, panel_at, lane, stride, out, first, row_step):
     """Write cells of the column `left` + `place` to the panel, or to the matrix if they belong to a later panel."""
     if place < PANEL:
         write(shared, uint64(panel_at + place * PANEL_LINE + lane), stride, acc)
@@ -62,10 +59,7 @@ def put(
 
 
 @array_formula
-def write_panel(
-    shared: Any, panel_at: Any, left: Any, filled: Any, lane: Any, start: Any, end: Any, out: Any, row_step: Any,
-    is_aligned: Any,
-) -> None:  # fmt: skip
+def write_panel(shared, panel_at, left, filled, lane, start, end, out, row_step, is_aligned):
     """Write the rows of a panel, `start` to `end`, four cells at a time if all rows are aligned to 16 bytes."""
     if is_aligned and (filled == int32(0xFF) or filled == int32(0xF)):
         half = int32(1) if filled == int32(0xFF) else int32(0)  # two threads write a row of eight columns
@@ -74,9 +68,13 @@ def write_panel(
         last = int32(cell + int32(end - start) - row)
         while cell < last:
             write_four(
-                out, to, shared[uint64(uint32(cell))], shared[uint64(uint32(cell + PANEL_LINE))],
-                shared[uint64(uint32(cell + 2 * PANEL_LINE))], shared[uint64(uint32(cell + 3 * PANEL_LINE))],
-            )  # fmt: skip
+                out,
+                to,
+                shared[uint64(uint32(cell))],
+                shared[uint64(uint32(cell + PANEL_LINE))],
+                shared[uint64(uint32(cell + 2 * PANEL_LINE))],
+                shared[uint64(uint32(cell + 3 * PANEL_LINE))],
+            )
             cell = int32(cell + rows)
             to += uint64(rows) * row_step
     elif filled >> int32(lane & (PANEL - 1)) & 1:
@@ -93,10 +91,29 @@ def _columns(stride: int) -> Any:
     """Return `interpret_columns` for a row stride: `COLUMN_LANES`, or 0 for tables with fewer rows than a tile."""
 
     def interpret_columns(
-        table: Any, groups: Any, luts: Any, stack_cells: Any, has_fold: Any, fold: Any, n_rows: Any, out: Any,
-        column_step: Any, is_aligned: Any, i8: Any, i16: Any, i32: Any, f32: Any, f64: Any, i64: Any, i8_step: Any,
-        i16_step: Any, i32_step: Any, f32_step: Any, f64_step: Any, i64_step: Any,
-    ) -> None:  # fmt: skip
+        table,
+        groups,
+        luts,
+        stack_cells,
+        has_fold,
+        fold,
+        n_rows,
+        out,
+        column_step,
+        is_aligned,
+        i8,
+        i16,
+        i32,
+        f32,
+        f64,
+        i64,
+        i8_step,
+        i16_step,
+        i32_step,
+        f32_step,
+        f64_step,
+        i64_step,
+    ):
         """Write a column-major matrix: each row of the grid runs a group of segments that read the same source column.
 
         So each column is read from memory once, and reads and writes are coalesced. Arguments are those of
@@ -109,12 +126,12 @@ def _columns(stride: int) -> Any:
             lookup entry and the number of entries, 0 if they do not fit into shared memory.
         stack_cells : int32
             Cells of shared memory used by the stack.
-        n_rows : uint64
         out, column_step : array of float32, uint64
             The matrix, column by column, and the step from one column to the next.
         is_aligned : bool
             Whether each column, or row, of the matrix is aligned to 16 bytes.
         """
+        blocks = (i8, i8_step), (i16, i16_step), (i32, i32_step), (f32, f32_step), (f64, f64_step), (i64, i64_step)
         shared = cuda.shared.array(0, numba.float32)  # the stack, then the lookup tables of the group
         lane, group = cuda.threadIdx.x, uint64(4) * uint64(cuda.blockIdx.y)
         first_entry, n_entries = groups[group + uint64(2)], groups[group + uint64(3)]
@@ -133,11 +150,10 @@ def _columns(stride: int) -> Any:
             first = min(tile_start(tile, n_tile_rows, n_rows) + uint64(lane), n_rows - uint64(1))
             line = begin
             while line < end:
+                at, step = uint64(line), uint64(stride)
                 acc, ix = execute(
-                    table, uint64(line), tables, moved, first, uint64(stride), has_fold, fold, shared, lane,
-                    COLUMN_LANES, acc, ix, i8, i16, i32, f32, f64, i64, i8_step, i16_step, i32_step, f32_step,
-                    f64_step, i64_step,
-                )  # fmt: skip
+                    table, at, tables, moved, first, step, has_fold, fold, shared, lane, COLUMN_LANES, acc, ix, blocks
+                )
                 to = table[uint64(line) + uint64(TO)]
                 if to >= 0:
                     write(out, uint64(uint32(to)) * column_step + first, uint64(stride), acc)
@@ -151,10 +167,29 @@ def _rows(stride: int) -> Any:
     """Return `interpret_rows` for a row stride: `ROW_LANES`, or 0 for tables with fewer rows than a tile."""
 
     def interpret_rows(
-        table: Any, panels: Any, luts: Any, stack_cells: Any, has_fold: Any, fold: Any, n_rows: Any, out: Any,
-        row_step: Any, is_aligned: Any, i8: Any, i16: Any, i32: Any, f32: Any, f64: Any, i64: Any, i8_step: Any,
-        i16_step: Any, i32_step: Any, f32_step: Any, f64_step: Any, i64_step: Any,
-    ) -> None:  # fmt: skip
+        table,
+        panels,
+        luts,
+        stack_cells,
+        has_fold,
+        fold,
+        n_rows,
+        out,
+        row_step,
+        is_aligned,
+        i8,
+        i16,
+        i32,
+        f32,
+        f64,
+        i64,
+        i8_step,
+        i16_step,
+        i32_step,
+        f32_step,
+        f64_step,
+        i64_step,
+    ):
         """Write a row-major matrix: each block runs all segments over its rows, in panels of columns.
 
         A panel is filled in shared memory and then written row by row. Arguments are those of `interpret_columns`, plus
@@ -167,6 +202,7 @@ def _rows(stride: int) -> Any:
         out, row_step : array of float32, uint64
             The matrix, row by row, and the step from one row to the next.
         """
+        blocks = (i8, i8_step), (i16, i16_step), (i32, i32_step), (f32, f32_step), (f64, f64_step), (i64, i64_step)
         shared = cuda.shared.array(0, numba.float32)  # the stack, then the panel
         acc, ix, n_tile_rows = zeros(float32), zeros(int32), tile_rows(ROW_LANES, stride)
         lane, tile = cuda.threadIdx.x, uint64(cuda.blockIdx.x)
@@ -178,11 +214,10 @@ def _rows(stride: int) -> Any:
                 line, end = uint32(panels[panel]), uint32(panels[panel + uint64(1)])
                 left, filled = panels[panel + uint64(2)], int32(0)
                 while line < end:
+                    at, step = uint64(line), uint64(stride)
                     acc, ix = execute(
-                        table, uint64(line), luts, int32(0), first, uint64(stride), has_fold, fold, shared, lane,
-                        ROW_LANES, acc, ix, i8, i16, i32, f32, f64, i64, i8_step, i16_step, i32_step, f32_step,
-                        f64_step, i64_step,
-                    )  # fmt: skip
+                        table, at, luts, int32(0), first, step, has_fold, fold, shared, lane, ROW_LANES, acc, ix, blocks
+                    )
                     to = table[uint64(line) + uint64(TO)]
                     if to >= 0:
                         place = int32(to - left)
@@ -210,9 +245,11 @@ PARAMETERS = {
 ARGUMENTS = tuple(PARAMETERS.values())
 
 _FUNCTIONS: dict[tuple[Order, bool], Any] = {
-    ("columns", True): _columns(COLUMN_LANES), ("rows", True): _rows(ROW_LANES), ("columns", False): _columns(0),
+    ("columns", True): _columns(COLUMN_LANES),
+    ("columns", False): _columns(0),
+    ("rows", True): _rows(ROW_LANES),
     ("rows", False): _rows(0),
-}  # fmt: skip
+}
 for (_order, _is_tiled), _function in _FUNCTIONS.items():
     _function.__name__ = f"interpret_{_order}" if _is_tiled else f"interpret_small_{_order}"
 
@@ -248,7 +285,7 @@ def _call(calls: tuple[Call, ...]) -> Any:
 
 def _one_more(mine: int, function: Any, operands: Any, others: Any) -> Any:
     @array_formula
-    def call(number: Any, stack: Any, r: Any, lane: Any, lanes: Any, acc: Any) -> Any:
+    def call(number, stack, r, lane, lanes, acc):
         if number != mine:
             return others(number, stack, r, lane, lanes, acc)
         at, row = uint64(ROWS_A_THREAD * r * lanes + lane), uint64(lanes)
@@ -273,14 +310,14 @@ def _operands(n: int) -> Any:
     if n == 1:
 
         @array_formula
-        def only(stack: Any, at: Any, lanes: Any, acc: Any) -> Any:
+        def only(stack, at, lanes, acc):
             return (acc,)
 
         return only
     rest = _operands(n - 1)
 
     @array_formula
-    def operands(stack: Any, at: Any, lanes: Any, acc: Any) -> Any:
+    def operands(stack, at, lanes, acc):
         return (stack[at], *rest(stack, at + uint64(ROWS_A_THREAD * lanes), lanes, acc))
 
     return operands

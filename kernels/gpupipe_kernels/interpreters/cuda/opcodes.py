@@ -11,8 +11,8 @@ from enum import IntEnum
 import numpy as np
 import numpy.typing as npt
 
-from gpupipe_kernels.interpreters import schedule
-from gpupipe_kernels.interpreters.schedule import Schedule
+from gpupipe_kernels.interpreters.cuda import schedule
+from gpupipe_kernels.interpreters.cuda.schedule import Schedule
 from gpupipe_kernels.program.opcodes import BLOCKS, Field, Opcode
 
 
@@ -73,7 +73,6 @@ def device_op(op: Opcode, block: int) -> DeviceOpcode:
 
     Parameters
     ----------
-    op : Opcode
     block : int
         Its source block, an index into `BLOCKS`; -1 if it has none.
     """

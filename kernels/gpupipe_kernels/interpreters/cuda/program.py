@@ -11,7 +11,7 @@ import numpy.typing as npt
 from gpupipe_kernels.device import arrays
 from gpupipe_kernels.interpreters.cuda.loops import PANEL, Order
 from gpupipe_kernels.interpreters.cuda.opcodes import LINE, device_table
-from gpupipe_kernels.interpreters.schedule import (
+from gpupipe_kernels.interpreters.cuda.schedule import (
     ARG,
     LUT,
     OP,

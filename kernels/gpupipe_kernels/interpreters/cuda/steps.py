@@ -10,8 +10,6 @@ Positions are unsigned, because a signed index would need a check for negative v
 
 from __future__ import annotations
 
-from typing import Any
-
 from numpy import float32, float64, int32, int64, uint32, uint64
 
 from gpupipe_kernels.formulas.angle import wave
@@ -47,18 +45,30 @@ ROWS_A_THREAD = 8
 
 
 @array_formula
-def cells(column: Any, at: Any, stride: Any) -> Any:
+def cells(column, at, stride):
     """Return the cells of eight rows; `at` is the position of the first."""
     two = stride + stride
     four = two + two
     return (
-        column[at], column[at + stride], column[at + two], column[at + two + stride],
-        column[at + four], column[at + four + stride], column[at + four + two], column[at + four + two + stride],
-    )  # fmt: skip
+        column[at],
+        column[at + stride],
+        column[at + two],
+        column[at + two + stride],
+        column[at + four],
+        column[at + four + stride],
+        column[at + four + two],
+        column[at + four + two + stride],
+    )
 
 
 @array_formula
-def write(column: Any, at: Any, stride: Any, x: Any) -> None:
+def column(block, row, first, stride):
+    """Return the cells of eight rows of a column; `block` is an array and the step from one column to the next."""
+    return cells(block[0], row * block[1] + first, stride)
+
+
+@array_formula
+def write(column, at, stride, x):
     """Write the cells of eight rows; `at` is the position of the first."""
     two = stride + stride
     four = two + two
@@ -68,154 +78,168 @@ def write(column: Any, at: Any, stride: Any, x: Any) -> None:
 
 
 @array_formula
-def each(function: Any, x: Any, *arguments: Any) -> Any:
+def each(function, x, *arguments):
     """Return ``function(x[j], *arguments)`` for eight rows."""
     return (
-        function(x[0], *arguments), function(x[1], *arguments), function(x[2], *arguments), function(x[3], *arguments),
-        function(x[4], *arguments), function(x[5], *arguments), function(x[6], *arguments), function(x[7], *arguments),
-    )  # fmt: skip
+        function(x[0], *arguments),
+        function(x[1], *arguments),
+        function(x[2], *arguments),
+        function(x[3], *arguments),
+        function(x[4], *arguments),
+        function(x[5], *arguments),
+        function(x[6], *arguments),
+        function(x[7], *arguments),
+    )
 
 
 @array_formula
-def each_pair(function: Any, x: Any, y: Any, *arguments: Any) -> Any:
+def each_pair(function, x, y, *arguments):
     """Return ``function(x[j], y[j], *arguments)`` for eight rows."""
     return (
-        function(x[0], y[0], *arguments), function(x[1], y[1], *arguments),
-        function(x[2], y[2], *arguments), function(x[3], y[3], *arguments),
-        function(x[4], y[4], *arguments), function(x[5], y[5], *arguments),
-        function(x[6], y[6], *arguments), function(x[7], y[7], *arguments),
-    )  # fmt: skip
+        function(x[0], y[0], *arguments),
+        function(x[1], y[1], *arguments),
+        function(x[2], y[2], *arguments),
+        function(x[3], y[3], *arguments),
+        function(x[4], y[4], *arguments),
+        function(x[5], y[5], *arguments),
+        function(x[6], y[6], *arguments),
+        function(x[7], y[7], *arguments),
+    )
 
 
 @array_formula
-def each_of_four(function: Any, a: Any, b: Any, c: Any, d: Any, *arguments: Any) -> Any:
+def each_of_four(function, a, b, c, d, *arguments):
     """Return ``function(a[j], b[j], c[j], d[j], *arguments)`` for eight rows."""
     return (
-        function(a[0], b[0], c[0], d[0], *arguments), function(a[1], b[1], c[1], d[1], *arguments),
-        function(a[2], b[2], c[2], d[2], *arguments), function(a[3], b[3], c[3], d[3], *arguments),
-        function(a[4], b[4], c[4], d[4], *arguments), function(a[5], b[5], c[5], d[5], *arguments),
-        function(a[6], b[6], c[6], d[6], *arguments), function(a[7], b[7], c[7], d[7], *arguments),
-    )  # fmt: skip
+        function(a[0], b[0], c[0], d[0], *arguments),
+        function(a[1], b[1], c[1], d[1], *arguments),
+        function(a[2], b[2], c[2], d[2], *arguments),
+        function(a[3], b[3], c[3], d[3], *arguments),
+        function(a[4], b[4], c[4], d[4], *arguments),
+        function(a[5], b[5], c[5], d[5], *arguments),
+        function(a[6], b[6], c[6], d[6], *arguments),
+        function(a[7], b[7], c[7], d[7], *arguments),
+    )
 
 
 @array_formula
-def zeros(kind: Any) -> Any:
+def zeros(kind):
     """Return eight zeros of a type."""
     return kind(0), kind(0), kind(0), kind(0), kind(0), kind(0), kind(0), kind(0)
 
 
 @formula
-def difference(x: Any, y: Any) -> Any:
+def difference(x, y):
     """Return x - y, subtracted in their precision and rounded to float32."""
     return float32(x - y)
 
 
 @formula
-def is_equal(code: Any, other: Any) -> Any:
+def is_equal(code, other):
     """Return 1 if two codes are equal, else 0."""
     return flag(int32(code) == other)
 
 
 @formula
-def is_nan(x: Any) -> Any:
+def is_nan(x):
     """Return 1 if a number is NaN, else 0."""
     return flag(x != x)
 
 
 @formula
-def is_nat(time: Any) -> Any:
+def is_nat(time):
     """Return 1 if a time is NAT, else 0."""
     return flag(time == NAT)
 
 
 @formula
-def widen(code: Any) -> Any:
+def widen(code):
     """Return a code as int32."""
     return int32(code)
 
 
 @formula
-def pair(index: Any, code: Any, size: Any) -> Any:
+def pair(index, code, size):
     """Return the index of a pair of codes, the second of which has `size` levels."""
     return int32(index * size + code)
 
 
 @formula
-def of_fold(index: Any, fold: Any, size: Any) -> Any:
+def of_fold(index, fold, size):
     """Return an index into the table of a fold; tables have `size` entries."""
     return int32(index + fold * size)
 
 
 @formula
-def scale(x: Any, factor: Any, offset: Any) -> Any:
+def scale(x, factor, offset):
     """Return x * factor + offset, NaN if not finite."""
     return finite(x * factor + offset)
 
 
 @formula
-def finite_log1p(x: Any) -> Any:
+def finite_log1p(x):
     """Return log(1 + x), NaN if not finite."""
     return finite(log1p(x))
 
 
 @formula
-def finite_power(x: Any, exponent: Any) -> Any:
+def finite_power(x, exponent):
     """Return the Yeo-Johnson power transformation, NaN if not finite."""
     return finite(yeo_johnson(x, exponent))
 
 
 @formula
-def add(x: Any, y: Any) -> Any:
+def add(x, y):
     """Return x + y, NaN if not finite."""
     return finite(x + y)
 
 
 @formula
-def subtract(x: Any, y: Any) -> Any:
+def subtract(x, y):
     """Return x - y, NaN if not finite."""
     return finite(x - y)
 
 
 @formula
-def multiply(x: Any, y: Any) -> Any:
+def multiply(x, y):
     """Return x * y, NaN if not finite."""
     return finite(x * y)
 
 
 @formula
-def divide(x: Any, y: Any) -> Any:
+def divide(x, y):
     """Return x / y, NaN if not finite."""
     return finite(x / y)
 
 
 @formula
-def haversine(lat1: Any, lon1: Any, lat2: Any, lon2: Any, radius: Any, origin: Any) -> Any:
+def haversine(lat1, lon1, lat2, lon2, radius, origin):
     """Return the distance between two points, given in degrees with latitudes relative to `origin`."""
     north, east, inwards = course(lat1, lon1, lat2, lon2, origin)
     return distance(north, east, inwards, radius)
 
 
 @formula
-def initial_course(lat1: Any, lon1: Any, lat2: Any, lon2: Any, origin: Any) -> Any:
+def initial_course(lat1, lon1, lat2, lon2, origin):
     """Return the initial course from one point to another, 0 to 360 degrees."""
     north, east, _ = course(lat1, lon1, lat2, lon2, origin)
     return bearing(north, east)
 
 
 @array_formula
-def table_entry(index: Any, tables: Any, at: Any, size: Any) -> Any:
+def table_entry(index, tables, at, size):
     """Return an entry of the lookup table that starts at `at`."""
     return tables[at + uint64(entry(index, size))]
 
 
 @array_formula
-def bin_index(x: Any, tables: Any, at: Any, size: Any, lowest: Any) -> Any:
+def bin_index(x, tables, at, size, lowest):
     """Return the bin of a float32 number; the edges start at `at`."""
     return bin_of(x, tables, at, size, lowest)
 
 
 @array_formula
-def wide_bin_index(x: Any, tables: Any, at: Any, size: Any, lowest: Any) -> Any:
+def wide_bin_index(x, tables, at, size, lowest):
     """Return the bin of a float64 number; the edges start at `at`, each in two words, the low word first."""
     if x != x:
         return int32(0)
@@ -231,43 +255,43 @@ def wide_bin_index(x: Any, tables: Any, at: Any, size: Any, lowest: Any) -> Any:
 
 
 @array_formula
-def joined(low: Any, high: Any) -> Any:
+def joined(low, high):
     """Return the float64 number of two words, int32."""
     return int64(int64(high) << int64(32) | int64(uint32(low))).view(float64)
 
 
 @array_formula
-def number(table: Any, line: Any, i: Any) -> Any:
+def number(table, line, i):
     """Return the float32 parameter `i` of the instruction that starts at `line`."""
     return table[line + uint64(SCALARS + i)].view(float32)
 
 
 @array_formula
-def wide(table: Any, line: Any, i: Any) -> Any:
+def wide(table, line, i):
     """Return the float64 parameter `i` of the instruction that starts at `line`."""
     return joined(table[line + uint64(WIDE + 2 * i)], table[line + uint64(WIDE + 2 * i + 1)])
 
 
 @array_formula
-def lut(table: Any, line: Any, moved: Any) -> Any:
+def lut(table, line, moved):
     """Return the position of the lookup table of the instruction that starts at `line`."""
     return uint64(table[line + uint64(LUT)] + moved)
 
 
 @array_formula
-def register(stack: Any, r: Any, lane: Any, lanes: Any) -> Any:
+def register(stack, r, lane, lanes):
     """Return register `r` of the stack for the eight rows of a thread."""
     return cells(stack, uint64(ROWS_A_THREAD * r * lanes + lane), uint64(lanes))
 
 
 @array_formula
-def call(number: Any, stack: Any, r: Any, lane: Any, lanes: Any, acc: Any) -> Any:
+def call(number, stack, r, lane, lanes, acc):
     """Placeholder for calls of user kernels; `loops.interpreters_for` replaces it."""
     return acc
 
 
 @array_formula
-def of_registers(op: Any, r: Any, first: Any, second: Any, stack: Any, lane: Any, lanes: Any, acc: Any) -> Any:
+def of_registers(op, r, first, second, stack, lane, lanes, acc):
     """Return the accumulators after an instruction on the stack other than `CALL`; `first`, `second` are parameters."""
     if op == DeviceOpcode.STORE:
         write(stack, uint64(ROWS_A_THREAD * r * lanes + lane), uint64(lanes), acc)
@@ -288,11 +312,7 @@ def of_registers(op: Any, r: Any, first: Any, second: Any, stack: Any, lane: Any
 
 
 @array_formula
-def execute(
-    table: Any, line: Any, luts: Any, moved: Any, first: Any, stride: Any, has_fold: Any,
-    fold: Any, stack: Any, lane: Any, lanes: Any, acc: Any, ix: Any, i8: Any, i16: Any, i32: Any, f32: Any, f64: Any,
-    i64: Any, i8_step: Any, i16_step: Any, i32_step: Any, f32_step: Any, f64_step: Any, i64_step: Any,
-) -> Any:  # fmt: skip
+def execute(table, line, luts, moved, first, stride, has_fold, fold, stack, lane, lanes, acc, ix, blocks):
     """Return the accumulators and the indices of eight rows after instruction `k`.
 
     All threads of a block run the same instruction, so no branch divides them.
@@ -301,9 +321,6 @@ def execute(
     ----------
     table : array of int32
         The instructions of `opcodes.device_table`, flattened.
-    k : uint64
-    scalars, wide : arrays of float32 and float64
-        The parameters, three and two per instruction: see `gpupipe_kernels.interpreters.schedule.Schedule`.
     luts, moved : array of float32, int32
         Lookup tables, in shared or global memory, and their offset from the position in the instruction.
     first, stride : uint64
@@ -313,16 +330,16 @@ def execute(
     stack, lane, lanes : array of float32, int32, int32
         Shared memory: register r of this thread's row j is ``stack[(8 * r + j) * lanes + lane]``.
     acc, ix : tuples of eight float32 and eight int32
-    i8, i16, i32, f32, f64, i64 : arrays
-        The blocks, column by column.
-    i8_step, ... : uint64
-        Cells from one column of a block to the next.
+    blocks : tuple of (array, uint64)
+        For each dtype, in the order of the parameters of a kernel: the block, column by column, and the cells from one
+        column to the next.
     """
+    i8, i16, i32, f32, f64, i64 = blocks
     op = table[line + uint64(OP)]
     row, arg = uint64(uint32(table[line + uint64(ROW)])), table[line + uint64(ARG)]
     if op <= DeviceOpcode.TAKE:
         if op == DeviceOpcode.LOAD_FLOAT32:
-            acc = each(difference, cells(f32, row * f32_step + first, stride), number(table, line, 0))
+            acc = each(difference, column(f32, row, first, stride), number(table, line, 0))
         elif op == DeviceOpcode.FILL:
             acc = each(fill, acc, number(table, line, 0))
         elif op == DeviceOpcode.SCALE:
@@ -330,30 +347,30 @@ def execute(
         elif op == DeviceOpcode.CLIP:
             acc = each(clip, acc, number(table, line, 0), number(table, line, 1))
         elif op == DeviceOpcode.EQUAL_INT8:
-            acc = each(is_equal, cells(i8, row * i8_step + first, stride), arg)
+            acc = each(is_equal, column(i8, row, first, stride), arg)
         elif op == DeviceOpcode.INDEX_INT8:
-            ix = each(widen, cells(i8, row * i8_step + first, stride))
+            ix = each(widen, column(i8, row, first, stride))
         elif op == DeviceOpcode.TAKE:
             acc = each(table_entry, ix, luts, lut(table, line, moved), table[line + uint64(SIZE)])
     elif op <= DeviceOpcode.YEO_JOHNSON:
         if op == DeviceOpcode.EQUAL_INT16:
-            acc = each(is_equal, cells(i16, row * i16_step + first, stride), arg)
+            acc = each(is_equal, column(i16, row, first, stride), arg)
         elif op == DeviceOpcode.EQUAL_INT32:
-            acc = each(is_equal, cells(i32, row * i32_step + first, stride), arg)
+            acc = each(is_equal, column(i32, row, first, stride), arg)
         elif op == DeviceOpcode.IS_NULL_FLOAT32:
-            acc = each(is_nan, cells(f32, row * f32_step + first, stride))
+            acc = each(is_nan, column(f32, row, first, stride))
         elif op == DeviceOpcode.INDEX_INT16:
-            ix = each(widen, cells(i16, row * i16_step + first, stride))
+            ix = each(widen, column(i16, row, first, stride))
         elif op == DeviceOpcode.INDEX_INT32:
-            ix = each(widen, cells(i32, row * i32_step + first, stride))
+            ix = each(widen, column(i32, row, first, stride))
         elif op == DeviceOpcode.INDEX_PAIR_INT8:
-            ix = each_pair(pair, ix, cells(i8, row * i8_step + first, stride), arg)
+            ix = each_pair(pair, ix, column(i8, row, first, stride), arg)
         elif op == DeviceOpcode.INDEX_PAIR_INT16:
-            ix = each_pair(pair, ix, cells(i16, row * i16_step + first, stride), arg)
+            ix = each_pair(pair, ix, column(i16, row, first, stride), arg)
         elif op == DeviceOpcode.INDEX_PAIR_INT32:
-            ix = each_pair(pair, ix, cells(i32, row * i32_step + first, stride), arg)
+            ix = each_pair(pair, ix, column(i32, row, first, stride), arg)
         elif op == DeviceOpcode.INDEX_BIN_FLOAT32:
-            x = cells(f32, row * f32_step + first, stride)
+            x = column(f32, row, first, stride)
             ix = each(bin_index, x, luts, lut(table, line, moved), table[line + uint64(SIZE)], arg)
         elif op == DeviceOpcode.INDEX_FOLD:
             if has_fold:
@@ -369,7 +386,7 @@ def execute(
     elif op < DeviceOpcode.CALL:
         acc = of_registers(op, arg, number(table, line, 0), number(table, line, 1), stack, lane, lanes, acc)
     elif op <= DeviceOpcode.INDEX_BIN_FLOAT64:
-        y = cells(f64, row * f64_step + first, stride)
+        y = column(f64, row, first, stride)
         if op == DeviceOpcode.LOAD_FLOAT64:
             acc = each(difference, y, wide(table, line, 0))
         elif op == DeviceOpcode.IS_NULL_FLOAT64:
@@ -377,7 +394,7 @@ def execute(
         elif op == DeviceOpcode.INDEX_BIN_FLOAT64:
             ix = each(wide_bin_index, y, luts, lut(table, line, moved), table[line + uint64(SIZE)], arg)
     else:
-        time = cells(i64, row * i64_step + first, stride)
+        time = column(i64, row, first, stride)
         if op == DeviceOpcode.IS_NULL_INT64:
             acc = each(is_nat, time)
         elif op == DeviceOpcode.INDEX_PART:
@@ -387,7 +404,7 @@ def execute(
         elif op == DeviceOpcode.ELAPSED:
             acc = each(elapsed, time, wide(table, line, 0), wide(table, line, 1))
         elif op == DeviceOpcode.BETWEEN:
-            other = cells(i64, uint64(uint32(arg)) * i64_step + first, stride)
+            other = column(i64, uint64(uint32(arg)), first, stride)
             acc = each_pair(between, time, other, wide(table, line, 0))
     # Already float32, except in the simulator, where a formula returns a Python number.
     return each(float32, acc), ix

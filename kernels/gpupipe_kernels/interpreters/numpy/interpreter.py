@@ -32,9 +32,10 @@ def run(
 ) -> None:
     """Run `program` over a table and write every column of `out`.
 
+    Raise ValueError if the shape or dtype of `out` does not match the program.
+
     Parameters
     ----------
-    program : Program
     blocks : mapping of str to ndarray, shape (columns, rows)
         dtype name to block (see `gpupipe_kernels.program.opcodes.BLOCKS`).
     out : ndarray of float32, shape (rows, program.n_columns), column-major
@@ -42,11 +43,6 @@ def run(
         The out-of-fold table that each row reads; 0, or None for all rows, means the full statistics.
     n_threads : int
         Number of blocks that run in parallel.
-
-    Raises
-    ------
-    ValueError
-        If the shape or dtype of `out` does not match the program.
     """
     n_rows = out.shape[0]
     if out.dtype != np.float32 or out.shape != (n_rows, program.n_columns):

@@ -14,7 +14,6 @@ from gpupipe_kernels.device.language import cuda
 from gpupipe_kernels.keyed.formulas import share_at
 from gpupipe_kernels.keyed.pairs import advance, term_at
 from gpupipe_kernels.launch import THREADS_A_BLOCK, DeviceLoop, array_formula, is_simulated
-from gpupipe_kernels.typing import Array
 
 # Simulator threads are Python threads, so two small blocks do all the work.
 THREADS, MOST_THREADS = (4, 8) if is_simulated() else (THREADS_A_BLOCK, 2**31 - 1)
@@ -23,7 +22,7 @@ TILE = THREADS * ITEMS
 
 
 @array_formula
-def _scan_sums(share: Array, hi: Array, lo: Array, t: int) -> None:
+def _scan_sums(share, hi, lo, t):
     """Replace the sum of each thread by the inclusive prefix sum; all threads of a block call it."""
     step = 1
     cuda.syncthreads()
@@ -40,7 +39,7 @@ def _scan_sums(share: Array, hi: Array, lo: Array, t: int) -> None:
 
 
 @array_formula
-def _scan_counts(counts: Array, t: int) -> None:
+def _scan_counts(counts, t):
     """Replace the count of each thread by the inclusive prefix sum; all threads of a block call it."""
     step = 1
     cuda.syncthreads()
@@ -53,10 +52,7 @@ def _scan_counts(counts: Array, t: int) -> None:
 
 
 @array_formula
-def _add_items(
-    values: Array, time: Array, head: Array, rate: float, squared: bool, begin: int, end: int, share: Array, hi: Array,
-    lo: Array, t: int,
-) -> None:  # fmt: skip
+def _add_items(values, time, head, rate, squared, begin, end, share, hi, lo, t):
     """Write the sum of the events ``begin:end`` of thread `t`, and the share of the earlier sum that remains."""
     a, s, s_lo = 1.0, 0.0, 0.0
     for i in range(begin, end):
@@ -67,10 +63,7 @@ def _add_items(
     share[t], hi[t], lo[t] = a, s, s_lo
 
 
-def _keyed_sum_tiles(
-    values: Array, time: Array, head: Array, rate: float, squared: bool, tile_share: Array, tile_hi: Array,
-    tile_lo: Array,
-) -> None:  # fmt: skip
+def _keyed_sum_tiles(values, time, head, rate, squared, tile_share, tile_hi, tile_lo):
     share = cuda.shared.array(THREADS, float64)
     hi = cuda.shared.array(THREADS, float64)  # one per line: the simulator identifies shared arrays by line
     lo = cuda.shared.array(THREADS, float64)
@@ -84,7 +77,7 @@ def _keyed_sum_tiles(
         cuda.syncthreads()
 
 
-def _keyed_join_tiles(tile_share: Array, tile_hi: Array, tile_lo: Array) -> None:
+def _keyed_join_tiles(tile_share, tile_hi, tile_lo):
     """Replace the sum of each tile by the sum before it, in one block."""
     share = cuda.shared.array(THREADS, float64)
     hi = cuda.shared.array(THREADS, float64)  # one per line: the simulator identifies shared arrays by line
@@ -106,10 +99,7 @@ def _keyed_join_tiles(tile_share: Array, tile_hi: Array, tile_lo: Array) -> None
         cuda.syncthreads()
 
 
-def _keyed_running_sums(
-    values: Array, time: Array, head: Array, rate: float, squared: bool, tile_hi: Array, tile_lo: Array, out: Array,
-    out_lo: Array,
-) -> None:  # fmt: skip
+def _keyed_running_sums(values, time, head, rate, squared, tile_hi, tile_lo, out, out_lo):
     share = cuda.shared.array(THREADS, float64)
     hi = cuda.shared.array(THREADS, float64)  # one per line: the simulator identifies shared arrays by line
     lo = cuda.shared.array(THREADS, float64)
@@ -129,7 +119,7 @@ def _keyed_running_sums(
         cuda.syncthreads()
 
 
-def _keyed_count_tiles(flags: Array, tile_count: Array) -> None:
+def _keyed_count_tiles(flags, tile_count):
     counts = cuda.shared.array(THREADS, int32)
     t = cuda.threadIdx.x
     for tile in range(cuda.blockIdx.x, tile_count.size, cuda.gridDim.x):
@@ -143,7 +133,7 @@ def _keyed_count_tiles(flags: Array, tile_count: Array) -> None:
         cuda.syncthreads()
 
 
-def _keyed_join_counts(tile_count: Array) -> None:
+def _keyed_join_counts(tile_count):
     """Replace the count of each tile by the count before it, in one block."""
     counts = cuda.shared.array(THREADS, int32)
     t = cuda.threadIdx.x
@@ -158,7 +148,7 @@ def _keyed_join_counts(tile_count: Array) -> None:
         cuda.syncthreads()
 
 
-def _keyed_rank(flags: Array, tile_count: Array, rank: Array) -> None:
+def _keyed_rank(flags, tile_count, rank):
     """Write the number of set flags before each position, and in total."""
     counts = cuda.shared.array(THREADS, int32)
     t = cuda.threadIdx.x

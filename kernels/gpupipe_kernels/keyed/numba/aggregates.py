@@ -29,7 +29,7 @@ PARTS_A_THREAD = 8
 
 
 @formula
-def limited(x: float) -> float:
+def limited(x):
     """Return a value as used in sums: infinite if its absolute value exceeds `LARGEST`."""
     if x > LARGEST:
         return math.inf
@@ -37,13 +37,13 @@ def limited(x: float) -> float:
 
 
 @formula
-def fade(s: float, share: float) -> float:
+def fade(s, share):
     """Return the decayed sum; an infinite sum does not decay."""
     return s if abs(s) == math.inf else s * share
 
 
 @formula
-def joined(n: float, mean: float, squares: float, m: float, more: float, more_squares: float) -> Any:
+def joined(n, mean, squares, m, more, more_squares):
     """Return (count, mean, sum of squared deviations) of two samples combined, after T. F. Chan, G. H. Golub and
     R. J. LeVeque, "Updating formulae and a pairwise algorithm for computing sample variances" (1979)."""
     if n == 0.0:
@@ -55,7 +55,7 @@ def joined(n: float, mean: float, squares: float, m: float, more: float, more_sq
 
 
 @formula
-def summary(kind: Any, n: float, total: float, mean: float, squares: float) -> float:
+def summary(kind, n, total, mean, squares):
     """Return the moment `kind` of a sample of `n` values."""
     if kind == COUNT:
         return n
@@ -72,10 +72,8 @@ def summary(kind: Any, n: float, total: float, mean: float, squares: float) -> f
 
 @host_walk
 def running_moment_block(
-    values: Array, head: Array, row: Array, includes_current: bool, kind: int, cuts: Array,
-    first: Array, left: Array,
-    out: Array, slices: Array, is_last: bool, start: int, stop: int,
-) -> None:  # fmt: skip
+    values, head, row, includes_current, kind, cuts, first, left, out, slices, is_last, start, stop
+):
     """Write the count, sum, mean or standard deviation, the last after B. P. Welford, "Note on a method for calculating
     corrected sums of squares and products", Technometrics 4 (1962) 419."""
     for c in slices[start:stop]:
@@ -104,10 +102,8 @@ def running_moment_block(
 
 @host_walk
 def running_extreme_block(
-    values: Array, head: Array, row: Array, includes_current: bool, sign: float, cuts: Array,
-    first: Array,
-    left: Array, out: Array, slices: Array, is_last: bool, start: int, stop: int,
-) -> None:  # fmt: skip
+    values, head, row, includes_current, sign, cuts, first, left, out, slices, is_last, start, stop
+):
     """Write the minimum, or for sign -1 the maximum; NaN if there is no value."""
     for c in slices[start:stop]:
         least = np.nan
@@ -128,10 +124,8 @@ def running_extreme_block(
 
 @host_walk
 def running_decayed_block(
-    values: Array, head: Array, row: Array, includes_current: bool, time: Array, rate: float,
-    cuts: Array, first: Array,
-    left: Array, out: Array, slices: Array, is_last: bool, start: int, stop: int,
-) -> None:  # fmt: skip
+    values, head, row, includes_current, time, rate, cuts, first, left, out, slices, is_last, start, stop
+):
     """Write the decayed sum; without values, every value is 1. Infinite values do not decay."""
     for c in slices[start:stop]:
         s = 0.0
@@ -152,9 +146,7 @@ def running_decayed_block(
 
 
 @formula
-def window_summary(
-    kind: Any, n: int, n_up: int, n_down: int, s: float, s_lo: float, q: float, q_lo: float, most: float
-) -> Any:
+def window_summary(kind, n, n_up, n_down, s, s_lo, q, q_lo, most):
     """Return the moment `kind` of a window of `n` values, which may be infinite; `most` is the largest `q` so far."""
     if kind == COUNT:
         return float(n)
@@ -171,11 +163,7 @@ def window_summary(
 
 
 @host_walk
-def window_moment_block(
-    values: Array, low: Array, row: Array, includes_current: bool, kind: int, cuts: Array,
-    out: Array, start: int,
-    stop: int,
-) -> None:  # fmt: skip
+def window_moment_block(values, low, row, includes_current, kind, cuts, out, start, stop):
     """Write the count, sum, mean or standard deviation of the events ``low[i]:i``, or up to and including event i."""
     for c in range(start, stop):
         first, end = 0, 0  # the window that the sums cover; an empty one resets them
@@ -226,16 +214,7 @@ def sees_few(low: Array, high: Array, n_events: int) -> bool:
 
 
 @host_walk
-def range_moment_block(
-    values: Array,
-    kind: int,
-    out: Array,
-    low: Array,
-    high: Array,
-    cuts: Array,
-    start: int,
-    stop: int,
-) -> None:
+def range_moment_block(values, kind, out, low, high, cuts, start, stop):
     """Write the count, sum, mean or standard deviation, the last as in `running_moment_block`."""
     for c in range(start, stop):
         for query in range(cuts[c], cuts[c + 1]):
@@ -253,16 +232,7 @@ def range_moment_block(
 
 
 @host_walk
-def range_extreme_block(
-    values: Array,
-    sign: float,
-    out: Array,
-    low: Array,
-    high: Array,
-    cuts: Array,
-    start: int,
-    stop: int,
-) -> None:
+def range_extreme_block(values, sign, out, low, high, cuts, start, stop):
     """Write the minimum, or for sign -1 the maximum; NaN if there is no value."""
     for c in range(start, stop):
         for query in range(cuts[c], cuts[c + 1]):

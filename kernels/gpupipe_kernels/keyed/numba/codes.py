@@ -22,6 +22,8 @@ MOST_CODES_A_ROW = 4  # sparser codes are renumbered, because each thread has a 
 def first_of_codes(codes: Array, start: Array, head: Array, n_threads: int) -> npt.NDArray[np.bool_]:
     """Return flags of the first occurrences of each code within its key.
 
+    Raise ValueError if a code is below 0.
+
     Parameters
     ----------
     codes : ndarray of int32, shape (n,)
@@ -29,12 +31,6 @@ def first_of_codes(codes: Array, start: Array, head: Array, n_threads: int) -> n
     start : ndarray of int32, shape (keys + 1,)
     head : ndarray of uint8, shape (n,)
         1 for the first event of each key.
-    n_threads : int
-
-    Raises
-    ------
-    ValueError
-        If a code is below 0.
     """
     codes, cuts, last_seen = _tables(codes, start, n_threads)
     is_first = np.empty(len(codes), bool)
@@ -62,7 +58,6 @@ def count_codes(
         Flags of the codes that are not null; empty if there is no null.
     row : ndarray of int32, shape (n,)
         The position of each event's result in `out`.
-    includes_current : bool
     out : ndarray of float32
     """
     codes, cuts, last_seen = _tables(codes, start, n_threads)
@@ -82,9 +77,7 @@ def _tables(codes: Array, start: Array, n_threads: int) -> tuple[Array, Array, A
 
 
 @host_walk
-def first_of_codes_block(
-    codes: Array, head: Array, cuts: Array, last_seen: Array, is_first: Array, start: int, stop: int
-) -> None:
+def first_of_codes_block(codes, head, cuts, last_seen, is_first, start, stop):
     """Flag first occurrences; ``last_seen[c]`` is the start of the last key that contained code c."""
     for c in range(start, stop):
         key = np.int32(-1)
@@ -96,11 +89,7 @@ def first_of_codes_block(
 
 
 @host_walk
-def count_codes_block(
-    codes: Array, keep: Array, head: Array, row: Array, includes_current: bool, cuts: Array,
-    last_seen: Array,
-    out: Array, start: int, stop: int,
-) -> None:  # fmt: skip
+def count_codes_block(codes, keep, head, row, includes_current, cuts, last_seen, out, start, stop):
     for c in range(start, stop):
         key, n = np.int32(-1), 0
         for i in range(cuts[c], cuts[c + 1]):

@@ -34,12 +34,7 @@ LONGEST_WALKED = SLICE_EVENTS  # events; each slice starts with a separate windo
 
 
 class NumbaEngine(CompiledEngine, NumpyEngine):
-    """See `gpupipe_kernels.keyed.engine.KeyedEngine`.
-
-    Parameters
-    ----------
-    n_threads : int
-    """
+    """See `gpupipe_kernels.keyed.engine.KeyedEngine`."""
 
     name = "numba"
 

@@ -70,12 +70,10 @@ def running_sums(
         Microseconds.
     head : ndarray of uint8, shape (n,)
         1 for the first event of each key.
-    slices : EventSlices
     rate : float
         Half-lives per microsecond; 0 for no decay.
     squared : bool
         Whether to sum the squares.
-    n_threads : int
     """
     hi, lo, left = np.empty(len(time)), np.empty(len(time)), np.zeros((len(slices.first), 3))
     given = (values, time, head, rate, squared, slices.cuts, slices.first, left, hi, lo)
@@ -84,11 +82,7 @@ def running_sums(
 
 
 @host_walk
-def running_sums_block(
-    values: Array, time: Array, head: Array, rate: float, squared: bool, cuts: Array,
-    first: Array, left: Array,
-    hi: Array, lo: Array, slices: Array, is_last: bool, start: int, stop: int,
-) -> None:  # fmt: skip
+def running_sums_block(values, time, head, rate, squared, cuts, first, left, hi, lo, slices, is_last, start, stop):
     """Process some slices; ``left[c]`` is the sum that slice c adds to its last key, and the share that remains."""
     for c in slices[start:stop]:
         s, s_lo, share = 0.0, 0.0, 1.0

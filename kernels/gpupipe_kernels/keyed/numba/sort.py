@@ -13,7 +13,7 @@ NO_ORDER = np.empty(0, np.int32)
 
 
 @host_walk
-def _count(code: Array, cuts: Array, counts: Array, start: int, stop: int) -> None:
+def _count(code, cuts, counts, start, stop):
     for part in range(start, stop):
         for i in range(cuts[part], cuts[part + 1]):
             if code[i] >= 0:
@@ -21,7 +21,7 @@ def _count(code: Array, cuts: Array, counts: Array, start: int, stop: int) -> No
 
 
 @host_walk
-def _scatter(code: Array, order: Array, cuts: Array, next_place: Array, out: Array, start: int, stop: int) -> None:
+def _scatter(code, order, cuts, next_place, out, start, stop):
     for part in range(start, stop):
         for i in range(cuts[part], cuts[part + 1]):
             if code[i] >= 0:
@@ -37,7 +37,6 @@ def by_code(code: Array, n_codes: int, n_threads: int, order: Array = NO_ORDER) 
     ----------
     code : ndarray of int32, shape (n,)
         Below `n_codes`; rows with a code below 0 are dropped.
-    n_codes, n_threads : int
     order : ndarray of int32, shape (n,), optional
         Values to sort instead of the row numbers.
 

@@ -26,10 +26,7 @@ LARGEST = 1e100  # larger values count as infinite in sums: their squares could 
 def number_of_keys(key: Array, n_keys: int | None) -> int:
     """Return the number of keys: `n_keys`, or one more than the largest code.
 
-    Raises
-    ------
-    ValueError
-        If a code is not below `n_keys`.
+    Raise ValueError if a code is not below `n_keys`.
     """
     needed = int(key.max(initial=-1)) + 1
     if n_keys is not None and n_keys < needed:

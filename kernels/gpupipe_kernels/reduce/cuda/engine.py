@@ -30,6 +30,8 @@ class Scales(NamedTuple):
 def add_up(x: Array, pivot: float, room: Array, out: Array) -> None:
     """Sum a column; every call gives the same bits.
 
+    Raise ValueError if an array is not contiguous; this applies to all functions of this module.
+
     Parameters
     ----------
     x : device array of float32 or float64, shape (n,)
@@ -40,11 +42,6 @@ def add_up(x: Array, pivot: float, room: Array, out: Array) -> None:
     out : device array of float64, shape (4,)
         The number of values added and of nulls, and the sums of ``x - pivot`` and of its square. Values that exceed
         float32 relative to `pivot` are skipped. Unchanged if there are no rows.
-
-    Raises
-    ------
-    ValueError
-        If an array is not contiguous; this applies to all functions of this module.
     """
     _launch(loops.add_up, len(x), x, float(pivot), room)
     _launch(loops.join, min(1, len(x)), room, _blocks(len(x)), out)
@@ -88,10 +85,7 @@ def tally(cells: CellLayout, start: int, stop: int, counts: Array, totals: Array
 def scales_of(n: int, largest: float) -> Scales:
     """Return the scales that convert `n` numbers of absolute values up to `largest` to integers.
 
-    Raises
-    ------
-    ValueError
-        If `largest` is not finite.
+    Raise ValueError if `largest` is not finite.
     """
     if not math.isfinite(largest):
         raise ValueError(f"expected finite numbers to sum on the device, got {largest}")
@@ -109,7 +103,6 @@ def add_whole(cell: Array, y: Array, scales: Scales, coarse: Array, fine: Array)
     ----------
     cell : device array of int, shape (n,)
     y : device array of float64, shape (n,)
-    scales : Scales
     coarse, fine : device array of int64, shape (size,)
         Initially 0; see `joined`.
     """

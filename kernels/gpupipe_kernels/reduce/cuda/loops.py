@@ -14,7 +14,6 @@ from gpupipe_kernels.device.language import cuda
 from gpupipe_kernels.launch import THREADS_A_BLOCK, DeviceLoop, array_formula, is_simulated
 from gpupipe_kernels.reduce.engine import FLOAT32_MAX
 from gpupipe_kernels.reduce.formulas import fold_of
-from gpupipe_kernels.typing import Array
 
 # Simulator threads are Python threads, so two small blocks do all the work.
 THREADS, MOST_BLOCKS = (4, 2) if is_simulated() else (THREADS_A_BLOCK, 1024)
@@ -24,7 +23,7 @@ FEW_CELLS = 1_024  # the same size, for two numbers of 8 bytes each
 
 
 @array_formula
-def _add_threads(n: Array, null: Array, first: Array, second: Array, t: int) -> None:
+def _add_threads(n, null, first, second, t):
     """Sum the values of all threads of a block into the first element; all threads call it."""
     step = THREADS // 2
     cuda.syncthreads()
@@ -38,7 +37,7 @@ def _add_threads(n: Array, null: Array, first: Array, second: Array, t: int) -> 
         step //= 2
 
 
-def _reduce_add_up(x: Array, pivot: float, room: Array) -> None:
+def _reduce_add_up(x, pivot, room):
     """Write four numbers per block: values added, nulls, and the sums of ``x - pivot`` and of its square."""
     n = cuda.shared.array(THREADS, float64)
     null = cuda.shared.array(THREADS, float64)  # one per line: the simulator identifies shared arrays by line
@@ -61,7 +60,7 @@ def _reduce_add_up(x: Array, pivot: float, room: Array) -> None:
         room[at], room[at + 1], room[at + 2], room[at + 3] = n[0], null[0], first[0], second[0]
 
 
-def _reduce_join(room: Array, n_blocks: int, out: Array) -> None:
+def _reduce_join(room, n_blocks, out):
     """Sum the results of the blocks, in one block."""
     n = cuda.shared.array(THREADS, float64)
     null = cuda.shared.array(THREADS, float64)
@@ -79,7 +78,7 @@ def _reduce_join(room: Array, n_blocks: int, out: Array) -> None:
         out[0], out[1], out[2], out[3] = n[0], null[0], first[0], second[0]
 
 
-def _reduce_count(codes: Array, counts: Array) -> None:
+def _reduce_count(codes, counts):
     few = cuda.shared.array(FEW_CODES, int32)
     t = cuda.threadIdx.x
     if counts.size > FEW_CODES:
@@ -97,7 +96,7 @@ def _reduce_count(codes: Array, counts: Array) -> None:
             cuda.atomic.add(counts, code, few[code])
 
 
-def _reduce_bin(x: Array, edges: Array, low: float, high: float, counts: Array) -> None:
+def _reduce_bin(x, edges, low, high, counts):
     few = cuda.shared.array(FEW_CODES, int32)
     t = cuda.threadIdx.x
     is_few = counts.size <= FEW_CODES
@@ -128,7 +127,7 @@ def _reduce_bin(x: Array, edges: Array, low: float, high: float, counts: Array) 
                 cuda.atomic.add(counts, at, few[at])
 
 
-def _reduce_total(cell: Array, y: Array, scale: float, rest_scale: float, coarse: Array, fine: Array) -> None:
+def _reduce_total(cell, y, scale, rest_scale, coarse, fine):
     """Sum ``y * scale`` as integers: the integer part, and the remainder in units of ``1 / rest_scale``."""
     few_coarse = cuda.shared.array(FEW_CELLS, int64)
     few_fine = cuda.shared.array(FEW_CELLS, int64)
@@ -155,7 +154,7 @@ def _reduce_total(cell: Array, y: Array, scale: float, rest_scale: float, coarse
             cuda.atomic.add(fine, at, few_fine[at])
 
 
-def _reduce_fold(start: int, bits: int, n_folds: int, out: Array) -> None:
+def _reduce_fold(start, bits, n_folds, out):
     for i in range(cuda.grid(1), out.size, cuda.gridsize(1)):
         out[i] = fold_of(start + i, bits, n_folds)
 

@@ -10,7 +10,6 @@ from numpy import float64, int64, uint32, uint64
 from gpupipe_kernels.launch import formula, host_block, host_step
 from gpupipe_kernels.reduce.engine import BLOCK_ROWS, FLOAT32_MAX, LANES
 from gpupipe_kernels.reduce.formulas import fold_of
-from gpupipe_kernels.typing import Array
 
 TILE = 1_024  # rows whose flags or cells fit into the L1 cache
 GRID_CELLS = 2_048  # fits into the L1 cache with a tile
@@ -24,7 +23,7 @@ WORDS_AT_ONCE = 255  # so that a byte counter does not overflow
 
 
 @host_block
-def sweep(x: Array, pivot: float, sums: Array, brackets: Array, out: Array, found: Array) -> tuple[int, int]:
+def sweep(x, pivot, sums, brackets, out, found):
     flags, hits = np.zeros(TILE, np.uint8), np.empty(TILE // 8 + 1, np.int64)
     n_added, n_null = 0, 0
     for block in range(0, x.size, BLOCK_ROWS):
@@ -45,7 +44,7 @@ def sweep(x: Array, pivot: float, sums: Array, brackets: Array, out: Array, foun
 
 
 @host_step
-def _add_up(x: Array, pivot: float, lanes: Array) -> tuple[int, int]:
+def _add_up(x, pivot, lanes):
     first, second = lanes[0], lanes[1]
     n_added, n_null = 0, 0
     for low in range(0, x.size, LANES):
@@ -62,7 +61,7 @@ def _add_up(x: Array, pivot: float, lanes: Array) -> tuple[int, int]:
 
 
 @host_step
-def _collect(x: Array, low: float, high: float, flags: Array, hits: Array, out: Array, found: Array) -> None:
+def _collect(x, low, high, flags, hits, out, found):
     n_below, n_inside = 0, found[1]
     for i in range(x.size):
         n_below += x[i] < low
@@ -89,14 +88,14 @@ def _collect(x: Array, low: float, high: float, flags: Array, hits: Array, out: 
 
 
 @formula
-def _sum_of_bytes(word: Any) -> Any:
+def _sum_of_bytes(word):
     """Return the sum of the eight bytes of a word."""
     pairs = (word & EVEN_BYTES) + ((word >> uint64(8)) & EVEN_BYTES)
     return int64((pairs * QUARTERS) >> uint64(48))
 
 
 @host_block
-def count_few(words: Array, counts: Array) -> None:
+def count_few(words, counts):
     """Count the codes in words of eight, from the last code down, because the first, reserved codes are rare."""
     for low in range(0, words.size, WORDS_AT_ONCE):
         part = words[low : low + WORDS_AT_ONCE]
@@ -114,19 +113,19 @@ def count_few(words: Array, counts: Array) -> None:
 
 
 @host_block
-def count(codes: Array, counts: Array) -> None:
+def count(codes, counts):
     for i in range(codes.size):
         counts[uint32(codes[i])] += 1
 
 
 @formula
-def _grid_cell(value: Any, first: Any, scale: Any, least: Any, most: Any) -> Any:
+def _grid_cell(value, first, scale, least, most):
     """Return the cell of a value in a grid of equal cells; it never descends as the value ascends."""
     return np.int32(min(max((value - first) * scale, least), most))
 
 
 @host_step
-def _fill_grid(edges: Array, skipped: int, grid: Array, below: Array) -> Any:
+def _fill_grid(edges, skipped, grid, below):
     """Lay the grid over the edges without some at either end; return the largest number of edges in a cell.
 
     `below` receives the number of edges in the cells before each cell.
@@ -145,7 +144,7 @@ def _fill_grid(edges: Array, skipped: int, grid: Array, below: Array) -> Any:
 
 
 @host_block
-def bin_values(x: Array, edges: Array, low: Any, high: Any, unit: Array, counts: Array) -> None:
+def bin_values(x, edges, low, high, unit, counts):
     """Count values in bins: a grid tells the edges below the cell of a value, and bisections find the others in it.
 
     All values of a tile go through a step together, without branches. `unit` has the float type of the grid.
@@ -197,23 +196,20 @@ def bin_values(x: Array, edges: Array, low: Any, high: Any, unit: Array, counts:
 
 
 @host_block
-def fold(start: int, seed: int, n_folds: int, out: Array) -> None:
+def fold(start, seed, n_folds, out):
     for i in range(out.size):
         out[i] = fold_of(start + i, seed, n_folds)
 
 
 @host_step
-def _add_codes(codes: Array, stride: int, cell: Array) -> None:
+def _add_codes(codes, stride, cell):
     step = np.int32(stride)
     for i in range(cell.size):
         cell[i] = np.int32(cell[i] * step + np.int32(codes[i]))
 
 
 @host_block
-def tally(
-    int8: Array, int16: Array, int32: Array, made_int8: Array, made_int16: Array, made_int32: Array, steps: Array,
-    y: Array, start: int, stop: int, counts: Array, totals: Array,
-) -> None:  # fmt: skip
+def tally(int8, int16, int32, made_int8, made_int16, made_int32, steps, y, start, stop, counts, totals):
     """Add rows to cells; `steps` contains block, row and stride."""
     cells = np.empty(TILE, np.int32)
     for low in range(start, stop, TILE):

@@ -28,9 +28,7 @@ def hash_on_device(data: Array, offsets: Array, *grams: int, allocate: Allocate 
     settings = Grams(*map(int, grams))
     out = (allocate or arrays.empty)((settings.n_buckets, offsets.size - 1), "float32")
     kinds = kinds_on_device(data, allocate)
-    loops.device_hash.launch(
-        out.shape[1], data, offsets, kinds, *settings.scalars, out
-    )  # fmt: skip
+    loops.device_hash.launch(out.shape[1], data, offsets, kinds, *settings.scalars, out)
     return out
 
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from gpupipe_kernels.device.language import cuda
 from gpupipe_kernels.launch import DeviceLoop
 from gpupipe_kernels.text.walks import count_text, hash_text, kind_at
@@ -11,20 +9,17 @@ from gpupipe_kernels.text.walks import count_text, hash_text, kind_at
 BYTES, OFFSETS, OUT = "uint8[::1]", "int64[::1]", "float32[:, ::1]"
 
 
-def _text_kinds(data: Any, classes: Any, out: Any) -> None:
+def _text_kinds(data, classes, out):
     for p in range(cuda.grid(1), data.size, cuda.gridsize(1)):
         out[p] = kind_at(data, classes, p)
 
 
-def _text_hash(
-    data: Any, offsets: Any, kinds: Any, analyzer: int, n_min: int, n_max: int, signed: int, value: int, l2: int,
-    out: Any,
-) -> None:  # fmt: skip
+def _text_hash(data, offsets, kinds, analyzer, n_min, n_max, signed, value, l2, out):
     for i in range(cuda.grid(1), out.shape[1], cuda.gridsize(1)):
         hash_text(data, kinds, offsets[i], offsets[i + 1], analyzer, n_min, n_max, signed, value, l2, out, i)
 
 
-def _text_counts(data: Any, offsets: Any, kinds: Any, out: Any) -> None:
+def _text_counts(data, offsets, kinds, out):
     for i in range(cuda.grid(1), out.shape[1], cuda.gridsize(1)):
         count_text(data, kinds, offsets[i], offsets[i + 1], out, i)
 

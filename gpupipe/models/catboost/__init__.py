@@ -1,0 +1,1 @@
+"""CatBoost: settings, files, fitted models."""

@@ -1,0 +1,1 @@
+"""Fitted models that consist of other models, and their files."""

@@ -1,0 +1,1 @@
+"""Contributions of columns to a prediction: exact for trees, by permutations for any model."""

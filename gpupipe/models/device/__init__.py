@@ -1,0 +1,1 @@
+"""Training on a device, and the fitted models of its libraries."""

@@ -1,1 +1,0 @@
-"""Check of XGBoost files, and their trees for a walk without XGBoost."""

@@ -1,1 +1,0 @@
-"""Contributions of matrix columns to predictions: Shapley values, by family of models."""

@@ -1,1 +1,0 @@
-"""Estimators of single rows, by the fastest exact way for each kind of model."""

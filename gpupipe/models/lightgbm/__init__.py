@@ -1,0 +1,1 @@
+"""LightGBM: settings, files, fitted models."""

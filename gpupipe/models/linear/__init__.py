@@ -1,0 +1,1 @@
+"""Linear models: settings, and fitted models that predict without a library."""

@@ -1,0 +1,113 @@
+"""Loading of trained models from untrusted files."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from gpupipe.artifact.untrusted.failures import VERIFY, refuse_failures
+from gpupipe.artifact.untrusted.shapes import check_shape
+from gpupipe.errors import ArtifactError
+from gpupipe.models.catboost.fitted import FittedCatBoost
+from gpupipe.models.composites.ensemble import FittedEnsemble
+from gpupipe.models.composites.ensemble_files import read_ensemble
+from gpupipe.models.composites.part_files import read_quantiles, read_scaled_target, read_targets
+from gpupipe.models.composites.quantiles import FittedQuantiles
+from gpupipe.models.composites.scaled_target import FittedScaledTarget
+from gpupipe.models.composites.targets import FittedTargets
+from gpupipe.models.files.description import ESTIMATOR, Description
+from gpupipe.models.files.model_files import ModelFiles
+from gpupipe.models.fitted.base import FittedModel
+from gpupipe.models.fitted.plugin import FittedPlugin, read_plugin
+from gpupipe.models.fitted.prediction import Prediction
+from gpupipe.models.lightgbm.fitted import FittedLightGBM
+from gpupipe.models.linear.fitted import FittedLinear
+from gpupipe.models.neural.files.load import load_network
+from gpupipe.models.scikit_learn.fitted import FittedSklearn
+from gpupipe.models.xgboost.fitted import FittedXGBoost
+
+if TYPE_CHECKING:
+    from gpupipe.typing import Array
+
+# Models that are stored in one file. A network has several, and the installed libraries decide which one is read.
+KINDS: tuple[
+    type[FittedXGBoost | FittedLightGBM | FittedCatBoost | FittedLinear | FittedSklearn | FittedPlugin], ...
+] = (FittedXGBoost, FittedLightGBM, FittedCatBoost, FittedLinear, FittedSklearn, FittedPlugin)
+
+
+def load_fitted(files: ModelFiles, description: dict[str, Any]) -> FittedModel:
+    """Return the model that `FittedModel.save` wrote to `files`, and of which it returned the `description`.
+
+    Only the library of that model is imported, or those of an ensemble's members: scikit-learn, XGBoost, PyTorch, or
+    ONNX Runtime. The trees of LightGBM and CatBoost need none. Raise ArtifactError if a file is missing, malformed or
+    malicious, or does not match the description; LimitError if the model does not fit into memory; ConfigError if the
+    model is a network, and neither PyTorch nor ONNX Runtime is installed; or if it needs a plug-in that is not
+    installed.
+    """
+    try:
+        check_shape(description, ESTIMATOR, "estimator")
+        expected = Description.of(description)
+    except (ValueError, RecursionError) as error:
+        raise ArtifactError(str(error), where=str(files.folder), fix="export the model again") from None
+    if description.get("library") == FittedEnsemble.library:
+        return read_ensemble(files, description, expected, _load_member)
+    if description.get("library") == FittedScaledTarget.library:
+        return read_scaled_target(files, description, expected, _load_of_one_unit)
+    return _load_of_one_unit(files, description, expected)
+
+
+def _load_member(files: ModelFiles, description: dict[str, Any], expected: Description) -> FittedModel:
+    """Return a model of an ensemble, whose target may have been scaled."""
+    if description.get("library") == FittedScaledTarget.library:
+        return read_scaled_target(files, description, expected, _load_single)
+    return _load_single(files, description, expected)
+
+
+def _load_of_one_unit(files: ModelFiles, description: dict[str, Any], expected: Description) -> FittedModel:
+    """Return a model of one or several targets or quantiles."""
+    if description.get("library") == FittedQuantiles.library:
+        return read_quantiles(files, description, expected, _load_single)
+    if description.get("library") == FittedTargets.library:
+        return read_targets(files, description, expected, _load_single)
+    return _load_single(files, description, expected)
+
+
+def _load_single(files: ModelFiles, description: dict[str, Any], expected: Description) -> FittedModel:
+    """Return a model that does not consist of others; `expected` is the checked part of its description."""
+    library = description.get("library")
+    if library == "torch":
+        with refuse_failures("the network cannot be read", str(files.folder)):
+            return load_network(files, expected)
+    kind = next((kind for kind in KINDS if kind.library == library), None)
+    if kind is None:
+        what = f"the model needs the unknown library {library!r:.40}"
+        raise ArtifactError(what, where=str(files.folder), fix="update gpupipe")
+    if expected.task == "multioutput" and kind is not FittedXGBoost:
+        what = f"a model of {library} cannot predict several targets"
+        raise ArtifactError(what, where=str(files.folder), fix="export the model again")
+    path = files.path(kind.file)
+    where = str(path)
+    if kind.file not in files.names():
+        raise ArtifactError("the estimator's file is missing", where=where, fix="export the model again")
+    with refuse_failures(f"{path.name} is not a valid estimator of this model", where):
+        data = files.read(kind.file)
+        estimator: Any
+        if issubclass(kind, FittedPlugin):
+            estimator = read_plugin(data, description.get("plugin"), expected, where)
+        else:
+            estimator = kind.read(data, expected, where)
+    return kind(
+        estimator, expected.task, expected.feature_names, expected.n_classes, expected.classes,
+        targets=expected.targets,
+    )  # fmt: skip
+
+
+def predict_loaded(model: FittedModel, X: Array, where: str) -> Prediction:
+    """Return the predictions of a loaded model, checked: a valid file can still contain inconsistent numbers.
+
+    `X` is float32, shape (n, d); `where` is the model directory, for messages. Raise ArtifactError if the estimator
+    raises any error, or does not return one prediction of its task per row; LimitError if memory is short.
+    """
+    with refuse_failures("the estimator failed on valid rows", where, VERIFY):
+        prediction = model.predict(X)
+        prediction.check(len(X), model.n_classes, model.n_outputs)
+        return prediction

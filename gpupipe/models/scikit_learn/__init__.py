@@ -1,0 +1,1 @@
+"""scikit-learn's estimators: files that are checked, and fitted models."""

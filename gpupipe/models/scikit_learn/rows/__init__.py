@@ -1,0 +1,1 @@
+"""Predictions of scikit-learn's estimators in a fixed order, for batches and for single rows."""

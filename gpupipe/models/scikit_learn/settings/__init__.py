@@ -1,0 +1,1 @@
+"""Settings of scikit-learn's estimators, one module per family."""

@@ -1,1 +1,0 @@
-"""Interpreter compiled for the host: one loop (``interpreter``) over vectorised steps (``steps``)."""
