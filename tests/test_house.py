@@ -107,6 +107,34 @@ def test_imports_go_down_the_layers_only() -> None:
     assert done.returncode == 0, done.stdout + done.stderr
 
 
+MAX_PARAMETERS = 8
+LONG_SIGNATURES = {
+    "metrics/evaluation.py: _predictions", "metrics/evaluation.py: evaluate", "partitions/scoring.py: _score_chunk",
+    "pipeline/api/pipeline.py: __init__", "pipeline/records/run_report.py: write_report",
+    "tensors/batches.py: __init__", "training/fit.py: select_rows", "training/fit.py: train",
+}  # fmt: skip
+"""Functions with more parameters than `MAX_PARAMETERS`. The list may only become shorter."""
+
+
+def test_functions_have_few_parameters() -> None:
+    """Not the compiled loops of the kernels, nor the commands, which take one parameter for each option."""
+    found = {
+        f"{name_of(module).removeprefix('gpupipe/')}: {node.name}"
+        for module in MODULES
+        if name_of(module).startswith("gpupipe/")
+        for node in ast.walk(parse(module))
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and n_parameters(node) > MAX_PARAMETERS
+        if not any(ast.unparse(each).startswith("click.") for each in node.decorator_list)
+    }
+    assert found == LONG_SIGNATURES
+
+
+def n_parameters(function: ast.FunctionDef | ast.AsyncFunctionDef) -> int:
+    given = function.args
+    names = [each.arg for each in (*given.posonlyargs, *given.args, *given.kwonlyargs)]
+    return len([name for name in names if name not in ("self", "cls")])
+
+
 def test_no_modules_import_each_other_in_a_circle() -> None:
     """Nor inside functions, where the circle would only be hidden; imports for type checkers do not run."""
     graph = {module: rooms.imports(module) - {module} for module in rooms.modules()}

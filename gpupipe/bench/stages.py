@@ -133,7 +133,7 @@ def measured_metrics(job: Job) -> tuple[str, ...]:
 def save(job: Job, trained: TrainedModel, quality: dict[str, float]) -> None:
     """Write the portable model as a run does, and delete it."""
     with TemporaryDirectory() as folder:
-        export_model(Path(folder) / "model", trained, job.goal, _plain_decision(job), job.config, quality)
+        export_model(Path(folder) / "model", trained, job, _plain_decision(job), quality)
 
 
 def _plain_decision(job: Job) -> Decision:

@@ -24,7 +24,7 @@ from gpupipe.inference.pickles import read_files, restore_model
 from gpupipe.inference.prediction.batches import encode_rows, explain_rows, predict_rows
 from gpupipe.inference.prediction.events import ServedEvents
 from gpupipe.inference.prediction.input_source import check_reading
-from gpupipe.inference.prediction.parts import read_parts
+from gpupipe.inference.prediction.parts import ModelParts, read_parts
 from gpupipe.inference.prediction.prediction_report import PredictionReport
 from gpupipe.inference.prediction.rows import RowsToPredict
 from gpupipe.model_parts.folder import model_folder
@@ -185,7 +185,7 @@ class Model(LoadedModel):
         from gpupipe.inference.scorer.scorer import Scorer
 
         return Scorer.of(
-            self.goal, self.features, self.estimator, self.decision, self.rules,
+            ModelParts(self.features, self.goal, self.decision, self.rules, self.estimator),
             engine=scorer_engine(engine), manifest=self.manifest, open_model=lambda: self,
             open_explainer=lambda: self.explainer,
         )  # fmt: skip

@@ -71,7 +71,10 @@ def needs_validation(config: Config, entries: Sequence[ModelEntry], has_target: 
 
 
 class RunSteps(ABC):
-    """Steps of a run: `walk` calls them in order, subclasses define them."""
+    """Steps of a run, as a plan takes them: `walk` calls them in order, subclasses define them.
+
+    `gpupipe.pipeline.run` passes what one step returns to the next; a test holds that both take the same steps.
+    """
 
     config: Config
 

@@ -55,7 +55,7 @@ def test_a_record_of_a_device_is_replayed_on_host_and_device(tmp_path: Path, mon
     model = HostModel(trained.model, "binary", trained.model.feature_names, 2, (0, 1), backend=device, refusal=refusal)
     there = TrainedModel(trained.entry, trained.features, model)
     trial = make_trial_rows(on_device, there.features)
-    export_model(tmp_path / "model", there, on_host.goal, Decision(), config, {}, trial, device)
+    export_model(tmp_path / "model", there, on_device, Decision(), {}, trial)
 
     parity = json.loads((tmp_path / "model" / "parity.json").read_text())
     assert parity["trained_on"]["device"] == "gpu" and parity["trained_on"]["interpreter"] == "cuda"
@@ -105,8 +105,9 @@ def test_neighbours_of_a_device_are_recorded_without_predictions_that_depend_on_
         backend=device, name="KNeighborsClassifier",
     )  # fmt: skip
     there = TrainedModel(trained.entry, trained.features, model)
-    trial = make_trial_rows(open_job(config, device, Timeline()), there.features)
-    export_model(tmp_path / "model", there, on_host.goal, Decision(), config, {}, trial, device)
+    on_device = open_job(config, device, Timeline())
+    trial = make_trial_rows(on_device, there.features)
+    export_model(tmp_path / "model", there, on_device, Decision(), {}, trial)
     parity = json.loads((tmp_path / "model" / "parity.json").read_text())
     (note,) = [note for note in parity["not_covered"] if "float32 rounding" in note]
     assert int(note.split()[2]) > 100  # the rows of the run are their own nearest neighbours

@@ -84,7 +84,7 @@ def exported(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Exported]:
     trained = TrainedModel(config.models[0], features, ensemble_of(members, context), 2.5, search)
     folder = tmp_path_factory.mktemp("ensemble") / "model"
     trial = make_trial_rows(job, trained.drop_unread_features().features)
-    verified = export_model(folder, trained, job.goal, Decision(), config, {}, trial, job.backend)
+    verified = export_model(folder, trained, job, Decision(), {}, trial)
     assert verified is not None and verified.passed
     yield Exported(job, trained, X, folder)
 

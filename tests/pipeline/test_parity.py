@@ -321,9 +321,9 @@ def test_a_model_that_differs_from_the_trained_one_is_not_exported(churn_run: Ru
     else:
         trained, words = replace(trained, features=Shifted(**vars(trained.features))), trained.features.names[2]
     with pytest.raises(GpupipeError, match=words) as caught:
-        export_model(tmp_path / "model", trained, job.goal, outcome.decision, config, {}, trial, job.backend)
+        export_model(tmp_path / "model", trained, job, outcome.decision, {}, trial)
     assert caught.value.exit_code == 1 and "tenure=" in str(caught.value)
-    export_model(tmp_path / "right", outcome.champion, job.goal, outcome.decision, config, {}, trial, job.backend)
+    export_model(tmp_path / "right", outcome.champion, job, outcome.decision, {}, trial)
 
 
 def test_a_copy_verifies_and_does_not_replace_other_folders(churn_run: Run, tmp_path: Path) -> None:

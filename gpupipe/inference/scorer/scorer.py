@@ -37,11 +37,10 @@ from gpupipe_kernels.rows.row_program import RowProgram
 
 if TYPE_CHECKING:
     from gpupipe.features.history.derivation import Derivation
-    from gpupipe.features.program.fitted import FittedFeatures
     from gpupipe.inference.explanation.compute import ModelExplainer
     from gpupipe.inference.explanation.explanation import Explanation
     from gpupipe.inference.model import Model
-    from gpupipe.models.fitted.base import FittedModel
+    from gpupipe.inference.prediction.parts import ModelParts
     from gpupipe.models.fitted.row_estimator import RowEstimator
     from gpupipe_kernels.engines import HostEngine
 
@@ -107,18 +106,14 @@ class Scorer:
 
     @staticmethod
     def of(
-        goal: Goal,
-        features: FittedFeatures,
-        estimator: FittedModel,
-        decision: Decision,
-        rules: Sequence[ServedRules] = (),
+        parts: ModelParts,
         *,
         engine: HostEngine,
         manifest: Mapping[str, Any] | None = None,
         open_model: Callable[[], Model] | None = None,
         open_explainer: Callable[[], ModelExplainer] | None = None,
     ) -> Scorer:
-        """Return the scorer of fitted features and an estimator, compiled and warmed up.
+        """Return the scorer of the parts of a model, compiled and warmed up.
 
         `open_model` returns the whole model, for `with_history`; `open_explainer` what `explain` needs.
 
@@ -127,17 +122,18 @@ class Scorer:
         ConfigError
             If the model needs a library for its rules or texts that is not installed.
         """
+        features, rules = parts.features, parts.rules
         strip = bool((manifest or {}).get("reading", {}).get("strip", False))
         encoder = RowEncoder(features.schema, text_derivers(features.derivation, engine, strip), encode_by_table)
         scorer = Scorer(
-            goal=goal,
+            goal=parts.goal,
             feature_names=tuple(features.names),
             program=RowProgram(features.program, encoder.positions, encoder.layout, engine),
             encoder=encoder,
-            estimator=estimator.row_estimator(engine),
-            decision=decision,
+            estimator=parts.estimator.row_estimator(engine),
+            decision=parts.decision,
             row_rules=RowRules(rules, encode_by_table, strip) if rules else None,
-            rules=tuple(rules),
+            rules=rules,
             manifest=manifest or {},
             derivation=features.derivation,
             open_model=open_model,

@@ -38,7 +38,7 @@ def measure_latency(job: Job, trained: TrainedModel, decision: Decision, mask: A
     assert limit is not None
     with TemporaryDirectory(prefix="latency-", dir=folder) as temporary:
         path = Path(temporary) / "model"
-        export_model(path, trained, job.goal, decision, job.config, {}, rules=job.rules.served, schema=job.table.schema)
+        export_model(path, trained, job, decision, {})
         scorer = load_scorer(path, allow_code=True)  # the custom kernels of the configuration itself
         rows = sample_rows(job, scorer.inputs, mask)
         seconds = time_calls(scorer.predict, rows, limit, check=job.timeline.stop_signal.check)

@@ -6,12 +6,11 @@ Custom kernels are included as source text.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from gpupipe.artifact import ArtifactWriter
-from gpupipe.backends.base import Backend
-from gpupipe.config import Config
 from gpupipe.files.jsonfile import plain
 from gpupipe.files.libraries import libraries
 from gpupipe.inference.drift.files import write_reference
@@ -27,9 +26,8 @@ from gpupipe.model_parts.goal import Goal
 from gpupipe.model_parts.importances import Importances
 from gpupipe.model_parts.user_code import write_kernels
 from gpupipe.pipeline.records.parity import write_parity
-from gpupipe.rules.model_rules import ServedRules
-from gpupipe.table.schema import Schema
 from gpupipe.training.fit import TrainedModel
+from gpupipe.training.job import Job
 from gpupipe.training.preparation.plugins import plugins_of
 
 
@@ -45,21 +43,29 @@ def describe_goal(goal: Goal) -> dict[str, Any]:
     }
 
 
+@dataclass(frozen=True)
+class ModelRecords:
+    """Records of the training rows in a model, for people and for `Model.drift`.
+
+    `ids` are the identifier columns of the training table, and `drift` has the distributions of its rows and scores.
+    """
+
+    importances: Sequence[ColumnImportance] = ()
+    ids: Sequence[str] = ()
+    drift: DriftReference | None = None
+
+
+NO_RECORDS = ModelRecords()
+
+
 def export_model(
     folder: Path,
     trained: TrainedModel,
-    goal: Goal,
+    job: Job,
     decision: Decision,
-    config: Config,
     metrics: Mapping[str, Any],
     trial: TrialRows | None = None,
-    backend: Backend | None = None,
-    rules: Sequence[ServedRules] = (),
-    schema: Schema | None = None,
-    importances: Sequence[ColumnImportance] = (),
-    importance_metric: str = "",
-    ids: Sequence[str] = (),
-    drift: DriftReference | None = None,
+    records: ModelRecords = NO_RECORDS,
 ) -> Verification | None:
     """Write the model directory and verify it on the CPU.
 
@@ -70,34 +76,25 @@ def export_model(
     ----------
     folder : Path
         The directory to create; it must not exist.
-    config : Config
-        Provides the name of the model and its reader settings.
+    job : Job
+        The job that trained the model.
     metrics : mapping of str to float
         Metrics of the exported model.
     trial : TrialRows, optional
         Rows to record for `Model.verify`; without them the model cannot be verified.
-    backend : Backend, optional
-        The backend that the model was trained on; required with `trial`.
-    rules : sequence of ServedRules
-        Rules to enforce on tables to predict.
-    schema : Schema, optional
-        Schema of the whole training table; default: that of the features.
-    ids : sequence of str
-        Identifier columns of the training table.
-    drift : DriftReference, optional
-        Distributions of the training rows and of the scores, for `Model.drift`.
 
     Raises
     ------
     GpupipeError
         If the written model does not reproduce the outputs of the training on the CPU.
     """
+    goal, config = job.goal, job.config
     trained = trained.drop_unread_features()
     writer = ArtifactWriter(folder)
     write_features(writer, trained.features)
     kernels = write_kernels(writer, trained.features.program.calls)
-    if drift is not None:
-        write_reference(writer, drift)
+    if records.drift is not None:
+        write_reference(writer, records.drift)
     description = trained.model.save(folder)
     for name in description["files"]:
         writer.file(name)
@@ -108,22 +105,21 @@ def export_model(
         "model": {"name": trained.entry.name, "params": config.origin.redactor.hide_all(params)},
         "estimator": description,
         "decision": decision.to_json(),
-        "reading": describe_reading(config, trained.features, schema or trained.features.input_schema)
-        | {"id": list(ids)},
+        "reading": describe_reading(config, trained.features, job.table.schema) | {"id": list(records.ids)},
         "inputs": list(trained.features.inputs),
         "lineage": trained.features.lineage,
         "kernels": kernels,
-        "data": [each.to_json() for each in rules],
+        "data": [each.to_json() for each in job.rules.served],
         "metrics": plain(metrics),
     }
     if plugins := plugins_of(config, [trained.entry.name]):
         content["plugins"] = plugins
-    if importances:
-        content["importances"] = Importances.of(importance_metric, importances).to_json()
+    if records.importances:
+        content["importances"] = Importances.of(job.metrics[0], records.importances).to_json()
     writer.finish(content, libraries())
-    if trial is None or backend is None:
+    if trial is None:
         return None
     written = load_model(folder, "cpu", allow_code=True)
-    found = write_parity(writer, written, trial, trained, decision, goal, backend)
+    found = write_parity(writer, written, trial, trained, decision, goal, job.backend)
     writer.finish(content, libraries())  # again, to list the parity files
     return found

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import partial
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -47,17 +47,12 @@ Divided = TypeVar("Divided")
 LEAST_MEAN_WEIGHT = 0.1  # a smaller mean makes penalties more than 10 times as strong as without weights
 
 
-@dataclass
-class JobBuilder:
-    """Builder of the job of a run: reads the table, derives columns, and infers the goal.
+@dataclass(frozen=True)
+class ReadRequest:
+    """A request to read the rows of a run.
 
-    With workers, the table is partitioned across them.
-
-    Parameters
-    ----------
-    workers : Workers, optional
-    files : InputFiles, optional
-        The files of all tables, if they were listed already.
+    With `workers`, the table is partitioned across them. `files` are the files of all tables, if they were listed
+    already.
     """
 
     config: Config
@@ -65,122 +60,138 @@ class JobBuilder:
     timeline: Timeline
     workers: Workers | None = None
     files: InputFiles | None = None
-    _found: ReadTable[Any] = field(init=False)
-    _targets: tuple[TargetColumn, ...] = field(init=False, default=())
-    _goal: Goal = field(init=False)
-    _derivation: Derivation | None = field(init=False, default=None)
 
     @property
-    def _readers(self) -> Workers | None:
+    def readers(self) -> Workers | None:
         """The workers that read the table; None if this process reads it."""
         return None if derived_ops(self.config.features) or self.config.has_frames else self.workers
 
-    def read(self) -> None:
-        """Read the table and infer the goal."""
-        config, backend, readers = self.config, self.backend, self._readers
-        with self.timeline.stage("read", (readers or backend).place) as stage:
-            if self.files is None:
-                self.files = find_inputs(config)
-                for text in copy_notes(self.files):
-                    stage.note(text)
-            if readers is None and backend.name == "gpu" and is_read_on_host(self.files, config.tables):
-                stage.device, stage.reason = "cpu", READ_ON_HOST
-            self._found = found = (
-                read_table(config, backend, self.files)
-                if readers is None
-                else read_on_workers(config, readers, backend, self.files)
-            )
-            stage.rows = found.table.n_rows
-            for text, level in found.leveled_notes(config):
-                stage.note(text, level)
-            self._targets = self._read_targets()
-            models, source = [entry.params for entry in config.models], config.source
-            self._goal = find_goal(self._targets, source.positives, models, source.quantile_levels, source.task)
-            stage.rows_held = found.table.rows_by_worker()
-            stage.note(self._goal.note)
 
-    def _read_targets(self) -> tuple[TargetColumn, ...]:
-        source, found, files = self.config.source, self._found, self.files
-        assert files is not None
-        read = partial(TargetColumn.all_of, found.table, source.targets, self.backend, files.is_untyped)
-        targets = read(found.notes)
-        if files.is_untyped and not all_known(targets).all():
-            targets = read([*found.notes, *notes_of_missing_words(source, source.targets, files.source)])
-        return targets
+@dataclass(frozen=True)
+class UnsplitRows:
+    """The rows of a run with its target columns and its goal, as `read_rows` and `derive_columns` return them."""
 
-    def derive(self) -> None:
-        """Add the columns that ops derive before the split.
-
-        Rows without a target are included, because they are part of the history of others.
-        """
-        config, sources = self.config, self._found.sources
-        assert sources is not None
-        with self.timeline.stage("derive", self.backend.place) as stage:
-            try:
-                places = [f"features[{i}].{op.title()}" for i, op in enumerate(config.features) if derived_ops([op])]
-                table, derivation = derive(derived_ops(config.features), sources, places)
-            except GpupipeError as error:
-                advise_dropped(error, config)
-                raise
-            stage.rows = table.n_rows
-            stage.interpreter = ", ".join(sources.engines) or None
-            stage.note(f"{len(derivation.made)} columns from {', '.join(['the table', *derivation.tables])}")
-            for warning in sources.warnings:
-                stage.note(warning, "warning")
-            for key in key_columns(config.features):
-                stage.note(f"{key}: an entity key, not used as a feature; `- encode: {key}` makes it one")
-        self._found, self._derivation = replace(self._found, table=table, sources=None), derivation
-
-    def build(self) -> Job:
-        """Return the job, without the rows in which a target is null. Call it once only."""
-        config, backend, timeline, goal = self.config, self.backend, self.timeline, self._goal
-        found, targets = self._found, self._targets
-        del self._found, self._targets  # so that only the job holds the rows
-        table: EncodedTable = found.table
-        if self.workers is not None and self._readers is None:
-            what = "derives columns" if self._derivation is not None else "encodes tables in memory"
-            timeline.note(f"the driver {what}, then partitions the table")
-            from gpupipe.partitions.read import partition_table
-
-            table = partition_table(found.table, self.workers)
-        known, row_ids = known_rows(table, targets, backend)
-        if dropped := table.n_rows - known.n_rows:
-            without = "without a target" if len(targets) == 1 else "in which a target is missing"
-            text = count_noun(dropped, "row", f"{without} was dropped", f"{without} were dropped")
-            if reasons := [f"{own.column.name}: {'; '.join(own.reasons)}" for own in targets if own.reasons]:
-                text = f"{text} ({'; '.join(reasons)}); {next(own.fix for own in targets if own.fix)}"
-            timeline.note(text, "warning")
-        require_column("source.weight", config.source.weight, known, config)
-        n_known = known.n_rows
-        known, row_ids, weights = weighted_rows(config, known, row_ids, table.n_rows, backend, self.files)
-        if skipped := n_known - known.n_rows:
-            timeline.note(count_noun(skipped, "row", "with weight 0 was dropped", "with weight 0 were dropped"))
-        if weights is not None and (mean := float(weights.mean())) < LEAST_MEAN_WEIGHT:
-            what = f"the mean of the weights in {config.source.weight!r} is {mean:.3g}"
-            timeline.note(f"{what}: regularization outweighs the rows; multiply them so that it is about 1", "warning")
-        y = target_values(targets, row_ids, goal, config.source.positives)
-        for text in settings_without_effect(config, goal):
-            timeline.note(text, "warning")
-        names = metric_names(goal.tasks, config.evaluate)
-        for text in unit_notes(names, len(targets)):
-            timeline.note(text, "warning")
-        with naming_dropped(found.notes):
-            groups, times = split_columns(config, known, backend)
-        if groups is not None and has_inexact(groups):
-            groups = exact_groups(config, row_ids, self.files)
-        return Job(
-            config, backend, timeline, known, y, goal, names, groups, times, weights, row_ids, self._derivation,
-            workers=self.workers, rules=found.rules, files=self.files,
-        )  # fmt: skip
+    found: ReadTable[Any]
+    files: InputFiles
+    targets: tuple[TargetColumn, ...]
+    goal: Goal
+    derivation: Derivation | None = None
 
 
-def open_job(config: Config, backend: Backend, timeline: Timeline, workers: Workers | None = None) -> Job:
+def open_job(
+    config: Config,
+    backend: Backend,
+    timeline: Timeline,
+    workers: Workers | None = None,
+    files: InputFiles | None = None,
+) -> Job:
     """Read the table, derive columns and infer the goal; return the job."""
-    builder = JobBuilder(config, backend, timeline, workers)
-    builder.read()
+    request = ReadRequest(config, backend, timeline, workers, files)
+    rows = read_rows(request)
     if derived_ops(config.features):
-        builder.derive()
-    return builder.build()
+        rows = derive_columns(request, rows)
+    return make_job(request, rows)
+
+
+def read_rows(request: ReadRequest) -> UnsplitRows:
+    """Read the table and infer the goal."""
+    config, backend, readers, files = request.config, request.backend, request.readers, request.files
+    with request.timeline.stage("read", (readers or backend).place) as stage:
+        if files is None:
+            files = find_inputs(config)
+            for text in copy_notes(files):
+                stage.note(text)
+        if readers is None and backend.name == "gpu" and is_read_on_host(files, config.tables):
+            stage.device, stage.reason = "cpu", READ_ON_HOST
+        found: ReadTable[Any] = (
+            read_table(config, backend, files) if readers is None else read_on_workers(config, readers, backend, files)
+        )
+        stage.rows = found.table.n_rows
+        for text, level in found.leveled_notes(config):
+            stage.note(text, level)
+        targets = _read_targets(config, backend, found, files)
+        models, source = [entry.params for entry in config.models], config.source
+        goal = find_goal(targets, source.positives, models, source.quantile_levels, source.task)
+        stage.rows_held = found.table.rows_by_worker()
+        stage.note(goal.note)
+    return UnsplitRows(found, files, targets, goal)
+
+
+def _read_targets(
+    config: Config, backend: Backend, found: ReadTable[Any], files: InputFiles
+) -> tuple[TargetColumn, ...]:
+    source = config.source
+    read = partial(TargetColumn.all_of, found.table, source.targets, backend, files.is_untyped)
+    targets = read(found.notes)
+    if files.is_untyped and not all_known(targets).all():
+        targets = read([*found.notes, *notes_of_missing_words(source, source.targets, files.source)])
+    return targets
+
+
+def derive_columns(request: ReadRequest, rows: UnsplitRows) -> UnsplitRows:
+    """Return the rows with the columns that ops derive before the split.
+
+    Rows without a target are included, because they are part of the history of others.
+    """
+    config, sources = request.config, rows.found.sources
+    assert sources is not None
+    with request.timeline.stage("derive", request.backend.place) as stage:
+        try:
+            places = [f"features[{i}].{op.title()}" for i, op in enumerate(config.features) if derived_ops([op])]
+            table, derivation = derive(derived_ops(config.features), sources, places)
+        except GpupipeError as error:
+            advise_dropped(error, config)
+            raise
+        stage.rows = table.n_rows
+        stage.interpreter = ", ".join(sources.engines) or None
+        stage.note(f"{len(derivation.made)} columns from {', '.join(['the table', *derivation.tables])}")
+        for warning in sources.warnings:
+            stage.note(warning, "warning")
+        for key in key_columns(config.features):
+            stage.note(f"{key}: an entity key, not used as a feature; `- encode: {key}` makes it one")
+    return replace(rows, found=replace(rows.found, table=table, sources=None), derivation=derivation)
+
+
+def make_job(request: ReadRequest, rows: UnsplitRows) -> Job:
+    """Return the job, without the rows in which a target is null."""
+    config, backend, timeline, workers = request.config, request.backend, request.timeline, request.workers
+    found, targets, goal = rows.found, rows.targets, rows.goal
+    table: EncodedTable = found.table
+    if workers is not None and request.readers is None:
+        what = "derives columns" if rows.derivation is not None else "encodes tables in memory"
+        timeline.note(f"the driver {what}, then partitions the table")
+        from gpupipe.partitions.read import partition_table
+
+        table = partition_table(found.table, workers)
+    known, row_ids = known_rows(table, targets, backend)
+    if dropped := table.n_rows - known.n_rows:
+        without = "without a target" if len(targets) == 1 else "in which a target is missing"
+        text = count_noun(dropped, "row", f"{without} was dropped", f"{without} were dropped")
+        if reasons := [f"{own.column.name}: {'; '.join(own.reasons)}" for own in targets if own.reasons]:
+            text = f"{text} ({'; '.join(reasons)}); {next(own.fix for own in targets if own.fix)}"
+        timeline.note(text, "warning")
+    require_column("source.weight", config.source.weight, known, config)
+    n_known = known.n_rows
+    known, row_ids, weights = weighted_rows(config, known, row_ids, table.n_rows, backend, rows.files)
+    if skipped := n_known - known.n_rows:
+        timeline.note(count_noun(skipped, "row", "with weight 0 was dropped", "with weight 0 were dropped"))
+    if weights is not None and (mean := float(weights.mean())) < LEAST_MEAN_WEIGHT:
+        what = f"the mean of the weights in {config.source.weight!r} is {mean:.3g}"
+        timeline.note(f"{what}: regularization outweighs the rows; multiply them so that it is about 1", "warning")
+    y = target_values(targets, row_ids, goal, config.source.positives)
+    for text in settings_without_effect(config, goal):
+        timeline.note(text, "warning")
+    names = metric_names(goal.tasks, config.evaluate)
+    for text in unit_notes(names, len(targets)):
+        timeline.note(text, "warning")
+    with naming_dropped(found.notes):
+        groups, times = split_columns(config, known, backend)
+    if groups is not None and has_inexact(groups):
+        groups = exact_groups(config, row_ids, rows.files)
+    return Job(
+        config, backend, timeline, known, y, goal, names, groups, times, weights, row_ids, rows.derivation,
+        workers=workers, rules=found.rules, files=rows.files,
+    )  # fmt: skip
 
 
 def settings_without_effect(config: Config, goal: Goal) -> list[str]:
