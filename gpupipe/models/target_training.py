@@ -41,14 +41,8 @@ def fit_targets(
     Raise DataError if the rows have fewer than two classes of a target; the message names it; ConfigError if the model
     cannot learn a target, or class weights name a class that no target has.
 
-    Parameters
-    ----------
-    y : array, shape (n, n_targets)
-        Class codes or numbers of each target.
-    context : FitContext
-        With targets.
-    fit_one : callable
-        Trains a model of one target, a column of `y`, in its context, with its settings.
+    `y` has class codes or numbers of each target, shape (n, n_targets). `fit_one` trains a model of one target, a
+    column of `y`, in its context, with its settings.
     """
     labels = list(dict.fromkeys(label for target in context.targets for label in target.labels))
     require_labels(getattr(model, "class_weight", None), labels)
