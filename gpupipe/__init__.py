@@ -20,7 +20,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from gpupipe.arrow_threads import await_arrow_threads
-from gpupipe.version import __version__
+from gpupipe.version import __version__ as __version__
 
 atexit.register(await_arrow_threads)  # first, so that it runs after the exit handlers of libraries
 

@@ -41,18 +41,9 @@ class DaskHandle(ResultHandle[Result]):
 class DaskWorkers(Workers):
     """Workers driven by a Dask client; made by `gpupipe.dask.connect.connect`.
 
-    Parameters
-    ----------
-    deadline : float
-        Seconds without progress after which a wait ends.
-    direct : bool
-        Whether this process connects to the workers directly, not through the scheduler.
-    reason : str
-        The reason for the device, for the timeline.
-    dashboard : str
-        Address of the dashboard; ``""`` if there is none.
-    outputs : Path, optional
-        The folder with the output of the workers, if it is captured: see `gpupipe.dask.worker_output`.
+    A wait ends after `deadline` seconds without progress. With `direct`, this process connects to the workers directly,
+    not through the scheduler. `reason` is that for the device, for the timeline. `outputs` is the folder with the
+    output of the workers, if it is captured: see `gpupipe.dask.worker_output`.
     """
 
     def __init__(

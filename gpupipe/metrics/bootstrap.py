@@ -40,17 +40,9 @@ def sampling_errors(
     Their standard deviation is the standard error. At most about `most_rows` rows are sampled; the errors of more rows
     are smaller by the square root of their number.
 
-    Parameters
-    ----------
-    score : callable
-        Returns the metrics of row numbers, int64, shape (m,), which may repeat.
-    values : mapping of str to float
-        The metrics of all rows.
-    strata : array of int64, shape (n,)
-        Code of the stratum of each row; all samples have as many rows of each.
-    groups : array of int64, shape (n,), optional
-        Code of the group of each row. Whole groups are drawn, because their rows are not independent; the stratum of a
-        group is that of its first row.
+    `score` returns the metrics of row numbers, int64, shape (m,), which may repeat; `values` are those of all rows.
+    `strata` are the codes of the strata; all samples have as many rows of each. Of `groups`, codes too, whole ones are
+    drawn, because their rows are not independent; the stratum of a group is that of its first row.
     """
     n, generator = len(strata), make_generator(0, "bootstrap")
     rows = [] if groups is None else _rows_by_group(groups)

@@ -36,17 +36,9 @@ def permutation_importance(
 
     After Breiman, "Random forests", Machine Learning 45 (2001) 5, on rows that the model was not trained on.
 
-    Parameters
-    ----------
-    score : callable
-        Score of the model, greater is better, from a matrix of rows, shape (m, d), and their row numbers in `X`, int64,
-        shape (m,).
-    X : array, shape (n, d)
-        Rows that the model was not trained on, on the host; not modified.
-    groups : mapping of str to sequence of int
-        Input column to the matrix columns computed from it, which are shuffled together.
-    rows : int
-        Maximum number of rows, drawn with the seed.
+    `score` returns the score of the model, greater is better, from rows of the matrix, shape (m, d), and their numbers
+    in `X`, int64. `X` is on the host and not modified; of more than `rows` rows, some are drawn with the seed. `groups`
+    maps an input column to the matrix columns computed from it, which are shuffled together.
     """
     import numpy as np
 

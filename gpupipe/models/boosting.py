@@ -44,10 +44,8 @@ class BoostingSettings(ModelSettings):
 class BoosterProgress:
     """Progress of one training, round by round.
 
-    Parameters
-    ----------
-    safe_point : callable
-        Called after each round; stops the training by raising. With early stopping, a deadline ends it after the round.
+    `safe_point` is called after each round; it stops the training by raising. With early stopping, a deadline ends the
+    training after the round.
     """
 
     def __init__(self, n_rounds: int, may_end_early: bool, safe_point: Callable[[str], None]) -> None:

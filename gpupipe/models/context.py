@@ -108,6 +108,11 @@ class FitContext:
     # for the classes that occur. None: not computed. Forests with ``bootstrap`` on the CPU only.
     report_out_of_bag: Callable[[Array], None] | None = None
 
+    @property
+    def device_backend(self) -> Backend | None:
+        """Backend of the device where the predictions are; None on the host."""
+        return None if self.backend.name == "cpu" else self.backend
+
     def of_rows(self, rows: Array) -> FitContext:
         """Return the context of some of the training rows, given as a mask or as row numbers."""
         columns = (self.groups, self.times, self.weights)

@@ -82,16 +82,8 @@ def draw_validation_rows(y: Array, share: float, context: FitContext) -> Array:
     The rows have other groups or later times than the others, if the context has groups or times. Otherwise they are
     drawn at random, stratified by class. Each class keeps a row to train on.
 
-    Parameters
-    ----------
-    y : array, shape (n,) or (n, n_targets)
-        Class codes from 0, or numbers; rows of several targets are drawn without regard to their classes.
-    share : float
-        Share of the rows; from 1 on, their number.
-
-    Returns
-    -------
-    array of bool, shape (n,)
+    `y` has class codes from 0 or numbers, shape (n,) or (n, n_targets); rows of several targets are drawn without
+    regard to their classes. `share` is the share of the rows; from 1 on, their number.
     """
     import numpy as np
 

@@ -1,4 +1,4 @@
-"""Training for several targets: one model for each, or one model of all of them."""
+"""Training for several targets or quantiles: one model for each."""
 
 from __future__ import annotations
 
@@ -8,9 +8,11 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from gpupipe.errors import ConfigError, DataError
+from gpupipe.models.composites.quantiles import FittedQuantiles
 from gpupipe.models.composites.targets import FittedTargets
 from gpupipe.models.context import FitContext, ignore_rounds
 from gpupipe.models.fitted.base import FittedModel
+from gpupipe.models.neural.settings import NeuralSettings
 from gpupipe.models.weights import require_labels
 
 if TYPE_CHECKING:
@@ -39,14 +41,8 @@ def fit_targets(
     Raise DataError if the rows have fewer than two classes of a target; the message names it; ConfigError if the model
     cannot learn a target, or class weights name a class that no target has.
 
-    Parameters
-    ----------
-    y : array, shape (n, n_targets)
-        Class codes or numbers of each target.
-    context : FitContext
-        With targets.
-    fit_one : callable
-        Trains a model of one target, a column of `y`, in its context, with its settings.
+    `y` has class codes or numbers of each target, shape (n, n_targets). `fit_one` trains a model of one target, a
+    column of `y`, in its context, with its settings.
     """
     labels = list(dict.fromkeys(label for target in context.targets for label in target.labels))
     require_labels(getattr(model, "class_weight", None), labels)
@@ -59,10 +55,9 @@ def fit_targets(
         for target, fitted in zip(context.targets, models, strict=True)
         for note in fitted.notes
     )
-    is_on_device = context.backend.name != "cpu"
     return FittedTargets(
         tuple(models), context.task, tuple(context.feature_names), notes=tuple(notes),
-        backend=context.backend if is_on_device else None, targets=tuple(context.targets),
+        backend=context.device_backend, targets=tuple(context.targets),
     )  # fmt: skip
 
 
@@ -72,4 +67,34 @@ def context_of_target(context: FitContext, position: int) -> FitContext:
     return replace(
         context, task=target.task, n_classes=target.n_classes, class_labels=target.labels, targets=(),
         validation=None if held is None else replace(held, y=held.y[:, position]), report_rounds=ignore_rounds,
+    )  # fmt: skip
+
+
+def learns_one_quantile(model: ModelSettings, context: FitContext) -> bool:
+    """Return whether the task is quantile regression, and the model learns each quantile by itself.
+
+    Networks learn all quantiles together, as outputs of one network.
+    """
+    return context.task == "quantile" and not isinstance(model, NeuralSettings)
+
+
+def fit_quantiles(
+    model: ModelSettings, context: FitContext, fit_one: Callable[[ModelSettings, FitContext], FittedModel]
+) -> FittedQuantiles:
+    """Return the model of all quantiles of the context.
+
+    Each has its own number of rounds: the tails need others than the median. `fit_one` trains the settings of one
+    quantile, a regression, in its context. Raise ConfigError if the model cannot learn quantiles.
+    """
+    model.require_task(context.task)
+    own = replace(context, task="regression", quantiles=(), report_rounds=ignore_rounds)
+    models = tuple(fit_one(model.for_quantile(level), own) for level in context.quantiles)
+    notes = dict.fromkeys(
+        f"quantile {level:g}: {note}"
+        for level, fitted in zip(context.quantiles, models, strict=True)
+        for note in fitted.notes
+    )
+    return FittedQuantiles(
+        models, context.task, tuple(context.feature_names), notes=tuple(notes),
+        backend=context.device_backend,
     )  # fmt: skip

@@ -23,11 +23,10 @@ from gpupipe.models.fitted.plugin import FittedPlugin
 from gpupipe.models.lightgbm.fitted import FittedLightGBM
 from gpupipe.models.linear.fitted import FittedLinear
 from gpupipe.models.neural.settings import NeuralSettings
-from gpupipe.models.quantile_training import fit_quantiles, learns_one_quantile
 from gpupipe.models.scikit_learn.fitted import FittedSklearn
 from gpupipe.models.scikit_learn.settings.custom_estimator import CustomEstimator
 from gpupipe.models.target_scale import TargetScale, fit_on_scale
-from gpupipe.models.target_training import fit_targets
+from gpupipe.models.target_training import fit_quantiles, fit_targets, learns_one_quantile
 from gpupipe.models.weights import row_weights, takes_no_weights
 from gpupipe.models.xgboost.fitted import FittedXGBoost
 from gpupipe.random_streams import derive_seed

@@ -23,15 +23,9 @@ def row_weights(
 
     Raise ConfigError if a label is unknown.
 
-    Parameters
-    ----------
-    y : array of int, shape (n,)
-        Class codes.
-    class_weight : "balanced", mapping of label to weight, or None
-        balanced: n_rows / (n_classes × rows of the class), as in scikit-learn. A label that is not named weighs 1.
-        ``"balanced_subsample"`` is applied by the forest itself.
-    labels : sequence of str
-        The label of each code; empty if the labels are the codes.
+    `y` are class codes. `class_weight` is "balanced", n_rows / (n_classes × rows of the class) as in scikit-learn, or
+    maps labels to weights: a label that is not named weighs 1. ``"balanced_subsample"`` is applied by the forest
+    itself. `labels` has the label of each code; it is empty if the labels are the codes.
     """
     import numpy as np
 

@@ -10,9 +10,8 @@ import numpy as np
 from gpupipe.errors import ConfigError, LimitError
 from gpupipe.models import FitContext, FittedModel, ModelSettings, fit
 from gpupipe.models.matrix import fit_matrix
-from gpupipe.models.quantile_training import fit_quantiles, learns_one_quantile
 from gpupipe.models.target_scale import TargetScale, fit_on_scale
-from gpupipe.models.target_training import fit_targets
+from gpupipe.models.target_training import fit_quantiles, fit_targets, learns_one_quantile
 from gpupipe.models.xgboost.settings import XGBoost
 from gpupipe.partitions.linear import can_fit_in_passes, fit_in_passes
 from gpupipe.partitions.matrix import PartitionedMatrix

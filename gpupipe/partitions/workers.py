@@ -115,10 +115,7 @@ class Workers(ABC):
     def gather(self, handles: Iterable[ResultHandle[Result]]) -> list[Result]:
         """Return the results in the order of the handles, as soon as all are available.
 
-        Raises
-        ------
-        GpupipeError
-            The error of the first task, in order, that failed; or one that says which workers were lost.
+        Raise the GpupipeError of the first task, in order, that failed, or one that says which workers were lost.
         """
 
     @abstractmethod
@@ -162,12 +159,7 @@ class Workers(ABC):
 def pass_progress(label: str, n_done: int, n_tasks: int) -> ProgressReport | None:
     """Return the progress of a pass over partitions, None for a single partition.
 
-    Parameters
-    ----------
-    label : str
-        The label of any of its tasks: ``"features of partition 3 of 7"``.
-    n_done, n_tasks : int
-        Number of completed tasks, and of all.
+    `label` is that of any of its tasks: ``"features of partition 3 of 7"``.
     """
     if n_tasks < 2:
         return None

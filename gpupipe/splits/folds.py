@@ -111,18 +111,8 @@ def hold_out(
 ) -> Fold:
     """Split training rows into rows to fit and rows to validate on, by the rules of `make_splits`.
 
-    Parameters
-    ----------
-    train : array of bool, shape (n_rows,)
-    share : float
-        Share of the training rows to hold out.
-    y, groups, times : array, shape (n_rows,), optional
-        As for `make_splits`; `y` is ignored if there are groups or times, and so is a class of a single row.
-
-    Returns
-    -------
-    Fold
-        Masks of the rows to fit and to validate on.
+    `train` is a mask of the training rows, bool, shape (n_rows,), of which `share` are held out. The other arguments
+    are as for `make_splits`; `y` is ignored if there are groups or times, and so is a class of a single row.
     """
     import numpy as np
 

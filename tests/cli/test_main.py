@@ -143,7 +143,7 @@ def test_an_interruption_that_numpy_replaces_exits_with_130(
     pairs = np.zeros(2, [("a", "i8"), ("b", "f8")])
 
     def read(*args: object) -> None:
-        np.asarray(memoryview(pairs))  # asks a Python function for the dtype, and replaces any error of it
+        np.asarray(pairs.data)  # asks a Python function for the dtype, and replaces any error of it
 
     monkeypatch.setattr("gpupipe.config.load_config", read)
     monkeypatch.setattr("numpy._core._internal._dtype_from_pep3118", lambda _: signal.raise_signal(signal.SIGINT))

@@ -36,7 +36,7 @@ from gpupipe.partitions import row_selection
 from gpupipe.partitions import table as partitions
 from gpupipe.partitions.statistics.training import PartitionedStatistics
 from gpupipe.partitions.table import PartitionedTable
-from gpupipe.pipeline.api.pipeline import transformer
+from gpupipe.pipeline.api import transformer
 from gpupipe.table.arrange import move_table, slice_rows
 from gpupipe.table.blocks import Table
 from gpupipe.table.encode import encode

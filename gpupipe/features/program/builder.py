@@ -89,15 +89,8 @@ class ProgramBuilder:
     def apply(self, op: FeatureOp, place: str) -> None:
         """Apply an op.
 
-        Parameters
-        ----------
-        place : str
-            Its position in the configuration: ``features[2]``.
-
-        Raises
-        ------
-        GpupipeError
-            Any error of the op, with `place` and the name of the op as ``where`` unless it has one.
+        `place` is its position in the configuration, ``features[2]``. Any GpupipeError of the op is raised with the
+        place and the name of the op as ``where`` unless it has one.
         """
         self._op = f"{op.title()} ({place})"
         try:

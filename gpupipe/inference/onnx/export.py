@@ -216,7 +216,7 @@ def _expected(
         trial = recorded.trial.inputs
         # As tables to predict are read: the record itself has blank texts as levels.
         table = model.features.encode(plain_arrow(trial, strips_texts(model.manifest["reading"])), host)
-        X = model.features.transform(table, host, "numpy")
+        X = model.features.transform(table, host)
         rows = recorded.predicted
         prediction = model.decision.apply(model.estimator.predict(np.asfortranarray(X[rows])))
     parts = prediction.parts if goal.targets else (prediction,)

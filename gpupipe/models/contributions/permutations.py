@@ -215,13 +215,8 @@ def _players(groups: Sequence[Sequence[int]] | None, n_columns: int) -> HostArra
 class OutputExplainer(Explainer):
     """Contributions to any outputs of rows, from those of mixed rows; see `sampled_contributions`.
 
-    Parameters
-    ----------
-    outputs : callable
-        Returns the explained outputs, float64, shape (n, n_margins), of rows, float32, shape (n, d).
-    background : array of float32, shape (n_background, d)
-    n_margins : int
-        Number of margins; two classes may have one output, that of the second.
+    `outputs` returns the explained outputs, float64, shape (n, n_margins), of rows, float32, shape (n, d). Two classes
+    may have one output, that of the second. `background` is float32, shape (n_background, d).
     """
 
     def __init__(self, outputs: Predict, background: HostArray, scale: Scale, n_margins: int) -> None:

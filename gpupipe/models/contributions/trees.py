@@ -37,13 +37,8 @@ class ExplainedTrees:
 class TreeExplainer(Explainer):
     """Exact Shapley values of trees; see `gpupipe_kernels.shapley`.
 
-    Parameters
-    ----------
-    n_margins : int
-        Number of margins; trees of two classes have one.
-    background : callable
-        Returns rows, float32, shape (n, d). They weight the nodes of trees that do not have the weight of their
-        training rows.
+    Trees of two classes have one margin. `background` returns rows, float32, shape (n, d), which weight the nodes of
+    trees that do not have the weight of their training rows.
     """
 
     method: Method = "exact trees"

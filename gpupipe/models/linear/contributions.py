@@ -19,19 +19,9 @@ def linear_contributions(
     column that is not known takes its values in the background rows independently of the others (Lundberg and Lee, "A
     unified approach to interpreting model predictions", NeurIPS 2017, corollary 1).
 
-    Parameters
-    ----------
-    coef : array of float64, shape (n_margins, d)
-    intercept : array of float64, shape (n_margins,)
-    X : array of float32, shape (n, d)
-        Rows without NaN, in any memory layout.
-    background : array of float32, shape (n_background, d)
-
-    Returns
-    -------
-    values : array of float64, shape (n, n_margins, d)
-        Infinite where a product of two huge numbers overflows, as the margin is.
-    base : array of float64, shape (n_margins,)
+    `coef` has the shape (n_margins, d), and `intercept` (n_margins,), both float64. `X` and `background` are float32,
+    shape (n, d), without NaN. The contributions are float64, shape (n, n_margins, d): infinite where a product of two
+    huge numbers overflows, as the margin is. The means have the shape (n_margins,).
     """
     import numpy as np
 
@@ -101,13 +91,7 @@ def calibrated_coefficients(estimator: Any) -> tuple[HostArray, HostArray]:
 class LinearExplainer(Explainer):
     """Closed form of the contributions to the margins of a linear model; see `linear_contributions`.
 
-    Parameters
-    ----------
-    coef : array of float64, shape (n_margins, d)
-    intercept : array of float64, shape (n_margins,)
-    background : array of float32, shape (n_background, d)
-    n_margins : int
-        Number of margins; two classes have one, that of the second.
+    Two classes have one margin, that of the second.
     """
 
     method: Method = "exact linear"

@@ -20,15 +20,8 @@ DIGEST = 32  # bytes of the SHA-256 digest that precedes the content
 class Checkpoint:
     """The checkpoint of one training.
 
-    Parameters
-    ----------
-    path : Path
-        The file; its name is a hash of everything the training depends on, so other data never finds it.
-
-    Attributes
-    ----------
-    damage : str
-        The reason that an existing file could not be read; "" if it could.
+    The name of the file is a hash of everything the training depends on, so other data never finds it. `damage` is the
+    reason that an existing file could not be read; "" if it could.
     """
 
     def __init__(self, path: Path, resume: bool = False) -> None:

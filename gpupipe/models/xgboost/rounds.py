@@ -16,12 +16,7 @@ from gpupipe.models.progress import ProgressReport
 class BoostingRounds(TrainingCallback):  # type: ignore[misc]
     """Progress of one XGBoost training, round by round.
 
-    Parameters
-    ----------
-    safe_point : callable
-        Called after each round; see `BoosterProgress`.
-    send : callable, optional
-        Called with each report, on rank 0 of a distributed training only.
+    `safe_point` is as in `BoosterProgress`. `send` is called with each report, in a distributed training on rank 0.
     """
 
     def __init__(

@@ -26,16 +26,8 @@ class StoredBooster:
     Until the Booster has been used, a walk of the trees predicts small tables: its digits are the same, and a command
     that scores some rows ends before XGBoost would have been imported.
 
-    Parameters
-    ----------
-    data : bytes
-        What XGBoost reads: the checked fields of a file, as UBJ.
-    n_trees : int
-        Number of trees; 0 if only XGBoost itself has the digits of the model.
-    document : mapping, optional
-        The same fields, parsed.
-    n_models : int
-        Number of models that are read together, as the models of an ensemble.
+    `data` is what XGBoost reads, the checked fields of a file as UBJ, and `document` the same fields, parsed. `n_trees`
+    is 0 if only XGBoost itself has the digits of the model. `n_models` are read together, as those of an ensemble.
     """
 
     def __init__(

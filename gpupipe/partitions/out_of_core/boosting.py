@@ -20,9 +20,8 @@ from gpupipe.models.base import BestRound
 from gpupipe.models.early_stopping import HeldOut, fit_rounds
 from gpupipe.models.training import explain_errors, keyword_arguments, prepare_rows, with_notes
 from gpupipe.models.xgboost.fitted import FittedXGBoost
-from gpupipe.models.xgboost.parameters import native_parameters
 from gpupipe.models.xgboost.rounds import BoostingRounds
-from gpupipe.models.xgboost.settings import XGBoost
+from gpupipe.models.xgboost.settings import XGBoost, native_parameters
 from gpupipe.partitions.matrix import PartitionedMatrix
 from gpupipe.partitions.out_of_core.workers import OutOfCoreWorkers
 from gpupipe.partitions.training_memory import binned_bytes

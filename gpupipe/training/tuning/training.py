@@ -16,7 +16,7 @@ from gpupipe.models.matrix import predict_matrix
 from gpupipe.models.target_scale import TargetScale
 from gpupipe.models.training import explain_errors, fit, keyword_arguments, prepare_rows
 from gpupipe.models.weights import row_weights
-from gpupipe.models.xgboost.settings import XGBoost
+from gpupipe.models.xgboost.settings import XGBoost, native_parameters
 from gpupipe.splits import Fold
 from gpupipe.tasks import CLASSIFICATION, REGRESSION
 from gpupipe.training.tuning.memory import keeps_slices
@@ -95,7 +95,6 @@ class FoldTraining:
         import xgboost
 
         from gpupipe.models.xgboost.fitted import FittedXGBoost
-        from gpupipe.models.xgboost.parameters import native_parameters
         from gpupipe.models.xgboost.rounds import BoostingRounds
 
         params = keyword_arguments(settings, self.X, context, context.backend.n_threads)

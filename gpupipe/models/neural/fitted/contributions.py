@@ -172,13 +172,7 @@ def _complete(integrals: Tensor, missing: Tensor) -> Tensor:
 class NetworkExplainer(Explainer):
     """Expected gradients of a network; see `expected_gradients`.
 
-    Parameters
-    ----------
-    served : Served
-        The network in evaluation mode.
-    background : array of float32, shape (n_background, d)
-    n_margins : int
-        Number of margins; two classes have one score, that of the second.
+    The network is in evaluation mode. Two classes have one score, that of the second.
     """
 
     method: Method = "expected gradients"

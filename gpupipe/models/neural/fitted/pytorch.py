@@ -39,16 +39,8 @@ class FittedNeural(FittedModel):
     It computes in float32 with PyTorch's threads; probabilities are float64. The prediction of a row depends on the
     other rows of its block by rounding only.
 
-    Attributes
-    ----------
-    estimator : Served
-        The network in evaluation mode.
-    backend : Backend, optional
-        Backend of the device that the network is on; None on the host.
-    receipts : tuple of Receipt
-        Receipts of the matrices that were handed to PyTorch in training.
-    history : tuple of mapping
-        Losses of each epoch of the training.
+    `estimator` is a `Served` network in evaluation mode. `backend` is that of the device of the network; None on the
+    host.
     """
 
     library = "torch"

@@ -80,8 +80,8 @@ def join_group(rendezvous: Rendezvous, device: torch.device, store: TCPStore | N
 
     `store` is the one that `open_store` returned, by default a new one.
 
-    Raise ConfigError if this process is already in a process group. PyTorch raises RuntimeError if a rank
-    does not connect, is lost, or exceeds the time limit.
+    Raise ConfigError if this process is already in a process group. PyTorch raises RuntimeError if a rank does not
+    connect, is lost, or exceeds the time limit.
     """
     if rendezvous.size == 1:
         yield Communicator()

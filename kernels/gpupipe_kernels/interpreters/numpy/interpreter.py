@@ -16,7 +16,7 @@ from gpupipe_kernels.program.opcodes import BLOCKS, NAT, Opcode
 from gpupipe_kernels.program.program import Call, Program, has_wide_edges
 from gpupipe_kernels.reference import bearing, central_angle, degrees, in_float32, sine, yeo_johnson
 from gpupipe_kernels.threads import run_blocks
-from gpupipe_kernels.typing import HostArray
+from gpupipe_kernels.typing import Array
 
 BLOCK_ROWS = 65_536  # shorter blocks lose time to the interpreter lock
 MOST_BLOCK_ROWS = 131_072  # and longer ones to cache misses
@@ -25,9 +25,9 @@ PART_ROWS = 8_192  # a calendar part makes many passes over temporaries, which s
 
 def run(
     program: Program,
-    blocks: Mapping[str, HostArray],
-    out: HostArray,
-    fold: HostArray | None = None,
+    blocks: Mapping[str, Array],
+    out: Array,
+    fold: Array | None = None,
     n_threads: int = 1,
 ) -> None:
     """Run `program` over a table and write every column of `out`.
@@ -56,7 +56,7 @@ class _Step:
     """An instruction with its operands resolved once for all blocks."""
 
     def __init__(
-        self, row: list[int], program: Program, blocks: Mapping[str, HostArray], out: HostArray, fold: HostArray | None
+        self, row: list[int], program: Program, blocks: Mapping[str, Array], out: Array, fold: Array | None
     ):
         op, dst, block, source, self.arg, param, lut, self.size = row
         self.act = ACTIONS[Opcode(op)]
@@ -77,9 +77,9 @@ class _Registers:
         self.rows = slice(start, stop)
         self.index = np.empty(stop - start, np.intp)
         self.mask = np.empty(stop - start, bool)
-        self.stack: list[HostArray] = []
+        self.stack: list[Array] = []
 
-    def pop(self, n: int) -> list[HostArray]:
+    def pop(self, n: int) -> list[Array]:
         """Pop and return the last `n` registers of the stack."""
         at = len(self.stack) - n
         taken = self.stack[at:]
