@@ -18,8 +18,8 @@ from gpupipe.config import parse_config
 from gpupipe.errors import ArtifactError, ConfigError, DeviceError
 from gpupipe.features.ops.impute import Impute
 from gpupipe.models import MODELS
-from gpupipe.pipeline.api.arguments import python_errors
 from gpupipe.pipeline.api import pipeline as api
+from gpupipe.pipeline.api.arguments import python_errors
 from gpupipe.timeline.display import console
 
 FRAME = pd.DataFrame({"age": [31.0, 45.0, None, 52.0] * 10, "plan": ["a", "b", "a", "c"] * 10, "left": [0, 1] * 20})
