@@ -125,9 +125,16 @@ class FeatureSelector:
             shortlist = self.finder.test(stages[-1].residuals, candidates, yardsticks)[0]
         best, z_score = _confirmed_stage(stages)
         return GeneratedSelection(
-            best.features, tried, yardsticks, n_beyond, float(best.losses.mean()), float(stages[0].losses.mean()),
-            z_score, self.model.library, self.sample.n_rows,
-        )  # fmt: skip
+            best.features,
+            tried,
+            yardsticks,
+            n_beyond,
+            float(best.losses.mean()),
+            float(stages[0].losses.mean()),
+            z_score,
+            self.model.library,
+            self.sample.n_rows,
+        )
 
     def _is_code(self, X: Array) -> list[bool]:
         """Return whether each column of existing and generated features contains category codes."""
@@ -135,7 +142,9 @@ class FeatureSelector:
 
     def _stage(self, features: tuple[SelectedFeature, ...], X: Array) -> _Stage:
         """Return the stage of a set of features with the matrix `X` of these and the existing ones."""
-        y, fold, is_code = self.sample.y, self.sample.fold, self._is_code(X)
+        y = self.sample.y
+        fold = self.sample.fold
+        is_code = self._is_code(X)
 
         def predict(k: int) -> Array:
             own, others = fold == k, self.sample.is_screened & (fold != k)
