@@ -123,7 +123,7 @@ def _figures(split: SplitTable) -> dict[str, Any]:
     assert learned is not None
     backend, features = job.backend, fit_features(job.config.features, learned, "dense")
     table, program = arrange(learned.table, features.schema, job.backend), features.program
-    matrix = backend.xp.zeros((table.n_rows, program.n_columns), "float32", "F")
+    matrix: Any = backend.xp.zeros((table.n_rows, program.n_columns), "float32", "F")
     numba_engine.warm()
 
     def transform() -> None:

@@ -108,7 +108,7 @@ def host_walk(function: Callable[..., Any]) -> Any:
 
 
 def walk_of(formula: Any, name: str) -> Any:
-    """Return the `host_walk` that calls an array formula with each position of a block.
+    """Return the `host_walk` of an array formula: one call for each position of a block.
 
     Its parameters are those of the formula after the position, then the first position of the block and the end.
     """
@@ -116,7 +116,7 @@ def walk_of(formula: Any, name: str) -> Any:
 
 
 def device_walk_of(formula: Any, name: str, rows: str, module: str) -> Callable[..., None]:
-    """Return the grid-stride loop for a `DeviceLoop` that calls an array formula with each position of `rows`.
+    """Return the grid-stride loop of an array formula, for a `DeviceLoop`: one call for each position of `rows`.
 
     `module` is the one that declares the loop: a change of its sources makes shipped code stale.
     """

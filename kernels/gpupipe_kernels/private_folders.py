@@ -70,7 +70,9 @@ def find_exposed_file(folder: Path) -> str:
 
 def _places(folder: Path) -> Iterator[tuple[str, os.stat_result]]:
     """Yield each existing folder and symbolic link on the path to `folder`, from the root on."""
-    remaining, current, n_links = [*reversed(os.path.abspath(folder).split(os.sep)[1:])], os.sep, 0
+    remaining = [*reversed(os.path.abspath(folder).split(os.sep)[1:])]
+    current = os.sep
+    n_links = 0
     yield current, os.lstat(current)
     while remaining:
         name = remaining.pop()

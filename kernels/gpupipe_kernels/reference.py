@@ -64,7 +64,9 @@ def bearing(lat1: Any, lon1: Any, lat2: Any, lon2: Any) -> Any:
 
     Clockwise; 0 if the points are equal. Coordinates are in degrees; float64 arrays or scalars that broadcast.
     """
-    phi1, phi2, turn = np.radians(lat1), np.radians(lat2), np.radians(np.subtract(lon2, lon1))
+    phi1 = np.radians(lat1)
+    phi2 = np.radians(lat2)
+    turn = np.radians(np.subtract(lon2, lon1))
     east = np.sin(turn) * np.cos(phi2)
     north = np.cos(phi1) * np.sin(phi2) - np.sin(phi1) * np.cos(phi2) * np.cos(turn)
     return np.degrees(np.arctan2(east, north)) % 360.0

@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from gpupipe.features.generation.candidates import FeatureCandidate
-from gpupipe.features.generation.known_columns import KnownColumns
 from gpupipe.features.generation.sample import FOLDS, MOST_SCREENED_OUTPUTS, SelectionSample
 from gpupipe.features.generation.short_model import ShortModel
 from gpupipe.features.generation.shortlist import ScoredCandidates, ShortlistFinder
@@ -29,6 +28,8 @@ if TYPE_CHECKING:
 STAGE_SIZES = (4, 12, 48, 192, 768)  # features that are added before the residuals are computed again
 ERROR_RATE = 0.05
 BOUNDS = (0.01, 0.99)  # quantiles to which the scaled views limit a generated number
+SAME = 0.99  # rank correlation
+ROWS_OF_RANKS = 4_096
 
 
 @dataclass(frozen=True)
@@ -111,9 +112,16 @@ class FeatureSelector:
             shortlist = self.finder.test(stages[-1].residuals, candidates, yardsticks)[0]
         best, z_score = _confirmed_stage(stages)
         return GeneratedSelection(
-            best.features, tried, yardsticks, n_beyond, float(best.losses.mean()), float(stages[0].losses.mean()),
-            z_score, self.model.library, self.sample.n_rows,
-        )  # fmt: skip
+            best.features,
+            tried,
+            yardsticks,
+            n_beyond,
+            float(best.losses.mean()),
+            float(stages[0].losses.mean()),
+            z_score,
+            self.model.library,
+            self.sample.n_rows,
+        )
 
     def _is_code(self, X: Array) -> list[bool]:
         """Return whether each column of existing and generated features contains category codes."""
@@ -121,7 +129,9 @@ class FeatureSelector:
 
     def _stage(self, features: tuple[SelectedFeature, ...], X: Array) -> _Stage:
         """Return the stage of a set of features with the matrix `X` of these and the existing ones."""
-        y, fold, is_code = self.sample.y, self.sample.fold, self._is_code(X)
+        y = self.sample.y
+        fold = self.sample.fold
+        is_code = self._is_code(X)
 
         def predict(k: int) -> Array:
             own, others = fold == k, self.sample.is_screened & (fold != k)
@@ -196,3 +206,31 @@ def _limits(x: Array) -> tuple[float, float]:
     known = x[~np.isnan(x)]
     low, high = np.quantile(known.astype(np.float64), BOUNDS) if len(known) else (0.0, 0.0)
     return float(low), float(high)
+
+
+class KnownColumns:
+    """Ranks of the existing columns at some rows, to detect copies by rank correlation."""
+
+    def __init__(self, X: Array) -> None:
+        self._rows = slice(None, None, max(1, len(X) // ROWS_OF_RANKS))
+        self._ranks = [_standard_ranks(x[self._rows]) for x in X.T]
+
+    def add(self, x: Array) -> bool:
+        """Add a column and return True, unless it is constant or a copy: the rank correlation exceeds `SAME`."""
+        ranks = _standard_ranks(x[self._rows])
+        is_new = bool(ranks.any()) and max(abs(float(known @ ranks)) for known in self._ranks) <= SAME
+        if is_new:
+            self._ranks.append(ranks)
+        return is_new
+
+
+def _standard_ranks(x: Array) -> Array:
+    """Return ranks of mean 0 and length 1, so that products are rank correlations; NaN is ranked in the middle."""
+    known = ~np.isnan(x)
+    ranks = np.zeros(len(x))
+    _, place, counts = np.unique(x[known], return_inverse=True, return_counts=True)
+    middle = np.cumsum(counts) - (counts + 1) / 2.0
+    ranks[known] = middle[place.reshape(-1)]
+    ranks[known] -= ranks[known].mean() if known.any() else 0.0
+    length = np.linalg.norm(ranks)
+    return (ranks / length if length > 0 else ranks).astype(np.float32)

@@ -95,18 +95,20 @@ class ShortModel:
         import xgboost as xgb
 
         types = ["c" if code else "q" for code in is_code]
-        options: dict[str, Any] = {
-            "feature_types": types,
-            "enable_categorical": True,
-            "nthread": N_THREADS,
-        }
+        options: dict[str, Any] = {"feature_types": types, "enable_categorical": True, "nthread": N_THREADS}
         train = xgb.QuantileDMatrix(X, y, max_bin=MOST_BINS, **options)
         held = xgb.QuantileDMatrix(new, new_y, ref=train, max_bin=MOST_BINS, **options)
         params: dict[str, Any] = {
-            "eta": LEARNING_RATE, "max_depth": MAX_DEPTH, "max_bin": MOST_BINS, "tree_method": "hist",
-            "seed": self.seed, "nthread": N_THREADS, "verbosity": 0,
-            "device": "cuda" if is_on_device(self.backend) else "cpu", "objective": "reg:squarederror",
-        }  # fmt: skip
+            "eta": LEARNING_RATE,
+            "max_depth": MAX_DEPTH,
+            "max_bin": MOST_BINS,
+            "tree_method": "hist",
+            "seed": self.seed,
+            "nthread": N_THREADS,
+            "verbosity": 0,
+            "device": "cuda" if is_on_device(self.backend) else "cpu",
+            "objective": "reg:squarederror",
+        }
         if self.n_classes == 2:
             params |= {"objective": "binary:logistic", "eval_metric": "logloss"}
         elif self.n_classes:
@@ -118,21 +120,18 @@ class ShortModel:
         predictions: Array = found.reshape(len(new), -1)
         return predictions
 
-    def _train_sklearn(
-        self,
-        X: Array,
-        y: Array,
-        new: Array,
-        new_y: Array,
-        is_code: Sequence[bool],
-    ) -> Array:
+    def _train_sklearn(self, X: Array, y: Array, new: Array, new_y: Array, is_code: Sequence[bool]) -> Array:
         from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostingRegressor
 
         kind = HistGradientBoostingClassifier if self.n_classes else HistGradientBoostingRegressor
         model = kind(
-            learning_rate=LEARNING_RATE, max_iter=MOST_ROUNDS, max_bins=255, early_stopping=False,
-            random_state=self.seed, categorical_features=np.array(is_code, bool) if any(is_code) else None,
-        )  # fmt: skip
+            learning_rate=LEARNING_RATE,
+            max_iter=MOST_ROUNDS,
+            max_bins=255,
+            early_stopping=False,
+            random_state=self.seed,
+            categorical_features=np.array(is_code, bool) if any(is_code) else None,
+        )
 
         def shaped(found: Any) -> Array:
             if not self.n_classes:

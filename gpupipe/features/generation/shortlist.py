@@ -52,7 +52,10 @@ class ShortlistFinder:
         taken: frozenset[str],
         rng: np.random.Generator,
     ) -> None:
-        self.op, self.sample, self.inputs, self.taken = op, sample, inputs, taken
+        self.op = op
+        self.sample = sample
+        self.inputs = inputs
+        self.taken = taken
         self.backend, self._rng = sample.backend, rng
         screened = np.flatnonzero(sample.is_screened)
         self._ranks = np.zeros(sample.n_rows, bool)
@@ -132,7 +135,9 @@ class ShortlistFinder:
 
     def _candidates(self, order: Sequence[str]) -> dict[str, list[FeatureCandidate]]:
         """Return the candidates of each family, given the columns in the order of their scores."""
-        op, rng, sample = self.op, self._rng, self.sample
+        op = self.op
+        rng = self._rng
+        sample = self.sample
         places = {name: place for place, name in enumerate((*sample.numbers, *sample.categories))}
         ranked = {name: places[name] for name in order if name in self.inputs}
         numbers = {name: place for name, place in ranked.items() if name in sample.numbers}
@@ -164,7 +169,9 @@ class _RowScreen:
     """Scores of columns and candidates on some rows."""
 
     def __init__(self, sample: SelectionSample, rows: SampleRows, screen: Screen) -> None:
-        self.sample, self.rows, self.screen = sample, rows, screen
+        self.sample = sample
+        self.rows = rows
+        self.screen = screen
         self.backend = sample.backend
 
     def score_inputs(self) -> dict[str, Array]:

@@ -172,7 +172,9 @@ def derive(
     """
     from gpupipe.table.arrange import append
 
-    main, made, kept = sources.main, dict[str, tuple[str, ...]](), []
+    main = sources.main
+    made = dict[str, tuple[str, ...]]()
+    kept = []
     for i, op in enumerate(ops):
         columns = {}
         try:

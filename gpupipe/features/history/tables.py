@@ -37,7 +37,10 @@ class HistoryRows:
     def __init__(
         self, table: Table, raw_columns: Mapping[str, RawColumn], label: str, unknown: Sequence[str] = ()
     ) -> None:
-        self.table, self.raw_columns, self.label, self.unknown = table, raw_columns, label, unknown
+        self.table = table
+        self.raw_columns = raw_columns
+        self.label = label
+        self.unknown = unknown
         self._encoded: dict[str, None] = {}
         self._raw: dict[str, None] = {}
 

@@ -84,9 +84,8 @@ class Auto(Op[Expr]):
 
     def _codes(self, column: CategoryExpr, builder: ProgramBuilder) -> None:
         folds = {"folds": builder.n_folds} if builder.n_folds else {}  # each row has one fold
-        Encode(
-            columns=[column.name], max_one_hot=self.max_one_hot, max_levels=self.max_levels, **folds
-        ).apply(builder)  # fmt: skip
+        limits = {"max_one_hot": self.max_one_hot, "max_levels": self.max_levels}
+        Encode(columns=[column.name], **limits, **folds).apply(builder)
 
     def _numbers(self, column: NumericExpr, builder: ProgramBuilder) -> None:
         if builder.view == "codes":

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Literal
 from pydantic import Field
 
 from gpupipe.errors import ConfigError
-from gpupipe.features.ops.base import OPS, SelectingOp
+from gpupipe.features.ops.base import OPS, SelectingOp, State
 from gpupipe.features.program.builder import ProgramBuilder
 from gpupipe.features.program.expressions import CategoryExpr, NumericExpr, TimeExpr
 
@@ -134,11 +134,18 @@ class Generate(SelectingOp):
             self._add(feature, selection, source, builder)
         builder.note(_summary(selection))
         # Also if nothing is kept: the report counts all that was tried.
-        builder.record_state("Generate", "(all)", {
-            "tried": selection.tried, "yardsticks": selection.yardsticks, "screened": selection.n_screened,
-            "kept": len(selection.features), "base_loss": selection.base_loss, "loss": selection.loss,
-            "z_score": selection.z_score, "sampled_rows": selection.n_rows, "library": selection.library,
-        })  # fmt: skip
+        state: State = {
+            "tried": selection.tried,
+            "yardsticks": selection.yardsticks,
+            "screened": selection.n_screened,
+            "kept": len(selection.features),
+            "base_loss": selection.base_loss,
+            "loss": selection.loss,
+            "z_score": selection.z_score,
+            "sampled_rows": selection.n_rows,
+            "library": selection.library,
+        }
+        builder.record_state("Generate", "(all)", state)
 
     def _selection(self, source: ProgramBuilder) -> GeneratedSelection:
         """Return the selection for the columns as earlier ops left them, computed once."""
@@ -180,9 +187,8 @@ class Generate(SelectingOp):
             builder.add(scaled)
             if builder.view == "codes":
                 builder.put(scaled, "generate")
-        builder.record_state("Generate", candidate.name, {
-            "family": candidate.family, "form": candidate.form, "inputs": list(candidate.columns), "gain": feature.gain,
-        })  # fmt: skip
+        state: State = {"family": candidate.family, "form": candidate.form, "inputs": list(candidate.columns)}
+        builder.record_state("Generate", candidate.name, state | {"gain": feature.gain})
 
 
 def _other_features(source: ProgramBuilder) -> list[NumericExpr]:

@@ -71,7 +71,10 @@ class ProgramBuilder:
         withheld: Mapping[str, str] | None = None,
         is_preview: bool = False,
     ) -> None:
-        self.statistics, self.view, self.withheld, self.is_preview = statistics, view, withheld or {}, is_preview
+        self.statistics = statistics
+        self.view = view
+        self.withheld = withheld or {}
+        self.is_preview = is_preview
         self.applied: list[tuple[FeatureOp, str]] = []
         self.columns: dict[str, Expr] = {c.name: _source(c) for c in statistics.table.schema if not c.hash_of}
         self.made: dict[str, str] = {}

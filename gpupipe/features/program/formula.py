@@ -139,7 +139,10 @@ class _Translation:
         null: Callable[[str], NumericExpr],
         arithmetic: ColumnArithmetic,
     ) -> None:
-        self.formula, self.number, self.null, self.arithmetic = formula, number, null, arithmetic
+        self.formula = formula
+        self.number = number
+        self.null = null
+        self.arithmetic = arithmetic
 
     def value(self, node: ast.expr, depth: int) -> Value:
         """Return the value of a node: a number or an expression."""
@@ -200,9 +203,12 @@ class _Translation:
 
     def _binary(self, node: ast.BinOp, depth: int) -> Value:
         operations = {
-            ast.Add: self.arithmetic.add, ast.Sub: self.arithmetic.subtract, ast.Mult: self.arithmetic.multiply,
-            ast.Div: self.arithmetic.divide, ast.Pow: self.arithmetic.power,
-        }  # fmt: skip
+            ast.Add: self.arithmetic.add,
+            ast.Sub: self.arithmetic.subtract,
+            ast.Mult: self.arithmetic.multiply,
+            ast.Div: self.arithmetic.divide,
+            ast.Pow: self.arithmetic.power,
+        }
         if type(node.op) not in operations:
             raise _unsupported(node.op)
         return operations[type(node.op)](self.value(node.left, depth), self.value(node.right, depth))
@@ -242,9 +248,12 @@ class _Translation:
                 raise Unsupported(f"in {usage}, all arguments except x must be numbers")
             return (arithmetic.clip if name == "clip" else arithmetic.fill)(values[0], *numbers)
         functions: dict[str, Callable[..., Value]] = {
-            "abs": arithmetic.absolute, "log": arithmetic.log, "log1p": arithmetic.log1p,
-            "max": arithmetic.greatest, "min": arithmetic.least,
-        }  # fmt: skip
+            "abs": arithmetic.absolute,
+            "log": arithmetic.log,
+            "log1p": arithmetic.log1p,
+            "max": arithmetic.greatest,
+            "min": arithmetic.least,
+        }
         return functions[name](*values)
 
 

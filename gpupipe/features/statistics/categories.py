@@ -25,7 +25,9 @@ class CategoryCounter:
     """Counts over the rows of a table."""
 
     def __init__(self, table: Table, backend: Backend, engine: ReductionEngine) -> None:
-        self.table, self.backend, self.engine = table, backend, engine
+        self.table = table
+        self.backend = backend
+        self.engine = engine
 
     def codes(self, names: Sequence[str]) -> list[Array]:
         """Return the row counts per code of table columns, int64, shape (n_codes,)."""

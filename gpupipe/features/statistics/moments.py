@@ -79,7 +79,10 @@ def find_pivots(first: Callable[[list[int], int, int], list[Array]], n_columns: 
 
     ``first(which, low, high)`` returns the `first_finite` values of rows low..high of the columns `which`.
     """
-    values, left, low, size = [0.0] * n_columns, list(range(n_columns)), 0, FIRST_ROWS
+    values = [0.0] * n_columns
+    left = list(range(n_columns))
+    low = 0
+    size = FIRST_ROWS
     while left and low < n_rows:
         found = dict(zip(left, first(left, low, min(low + size, n_rows)), strict=True))
         for at, finite in found.items():

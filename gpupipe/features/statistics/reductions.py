@@ -128,7 +128,9 @@ class Reducer:
         x = column[start:stop]
         given = np.empty((0, 2), x.dtype) if given is None else given
         k = len(given)
-        sums, out, found = np.zeros((2, LANES)), self._scratch.of(k, x), np.zeros((k, 2), np.int64)
+        sums = np.zeros((2, LANES))
+        out = self._scratch.of(k, x)
+        found = np.zeros((k, 2), np.int64)
         n, n_null = self.engine.sweep(x, pivot, sums, given, out, found)
         first, second = sums.sum(axis=1).tolist()
         return PassResult(n, n_null, n_null, first, second, read_brackets(given, out, found))

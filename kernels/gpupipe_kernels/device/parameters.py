@@ -19,6 +19,13 @@ from gpupipe_kernels.device.arrays import DeviceCells, adopt
 ANY = "T"
 """The type that stands for each of `types` in the arguments of a `DeviceLoop`."""
 
+I8 = "int8[::1]"
+I32 = "int32[::1]"
+I64 = "int64[::1]"
+U8 = "uint8[::1]"
+F32 = "float32[::1]"
+F64 = "float64[::1]"
+
 
 @dataclass(frozen=True)
 class Parameter:

@@ -27,7 +27,10 @@ def words_of(counter: int, key: tuple[int, int]) -> list[int]:
     (a, b, c, d), (k, m) = (counter, 0, 0, 0), key
     for _ in range(ROUNDS):
         first, second = a * MULTIPLIER_0, c * MULTIPLIER_1
-        a, b, c, d = (second >> 64) ^ b ^ k, second % 2**64, (first >> 64) ^ d ^ m, first % 2**64
+        a = (second >> 64) ^ b ^ k
+        b = second % 2**64
+        c = (first >> 64) ^ d ^ m
+        d = first % 2**64
         k, m = (k + STEP_0) % 2**64, (m + STEP_1) % 2**64
     return [a, b, c, d]
 

@@ -12,21 +12,9 @@ from gpupipe_kernels.contract import Argument, KernelDeclaration
 from gpupipe_kernels.device import arrays
 from gpupipe_kernels.interpreters import assembly
 from gpupipe_kernels.interpreters.cuda import interpreter as cuda_interpreter
-from gpupipe_kernels.interpreters.kernels import (
-    RADIUS_KM,
-    sample_numbers,
-    sample_points,
-    sample_times,
-)
+from gpupipe_kernels.interpreters.kernels import RADIUS_KM, sample_numbers, sample_points, sample_times
 from gpupipe_kernels.interpreters.numpy import interpreter as numpy_interpreter
-from gpupipe_kernels.program.opcodes import (
-    BLOCKS,
-    NAT,
-    PART_SIZES,
-    CalendarPart,
-    Field,
-    Opcode,
-)
+from gpupipe_kernels.program.opcodes import BLOCKS, NAT, PART_SIZES, CalendarPart, Field, Opcode
 from gpupipe_kernels.program.program import Program
 from gpupipe_kernels.typing import HostArray
 

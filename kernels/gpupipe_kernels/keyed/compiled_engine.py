@@ -7,16 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from gpupipe_kernels.keyed.engine import (
-    COUNT,
-    STD,
-    SUM,
-    History,
-    KeyedCodes,
-    KeyedColumn,
-    KeyedEvents,
-    Queries,
-)
+from gpupipe_kernels.keyed.engine import COUNT, STD, SUM, History, KeyedCodes, KeyedColumn, KeyedEvents, Queries
 from gpupipe_kernels.typing import Array
 
 Pair = tuple[Array, Array]

@@ -102,7 +102,9 @@ def decayed_sum(values: Any, time: Any, seen: list[list[int]], cutoff: Any, half
 
 def sessions(time: Any, seen: list[list[int]], cutoff: Any, gap: int) -> tuple[Any, Any, Any]:
     """Return (number of sessions, events of the last session, microseconds since its start)."""
-    count, events, age = [], [], []
+    count = []
+    events = []
+    age = []
     for rows, t in zip(seen, cutoff, strict=True):
         begins = [i for i, row in enumerate(rows) if i == 0 or int(time[row]) - int(time[rows[i - 1]]) > gap]
         count.append(len(begins))

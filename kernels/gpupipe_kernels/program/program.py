@@ -162,7 +162,9 @@ class Program:
         n_luts = 0
         for row in kept:
             op = Opcode(row[Field.OP])
-            param, lut, size = row[Field.PARAM], row[Field.LUT], row[Field.SIZE]
+            param = row[Field.PARAM]
+            lut = row[Field.LUT]
+            size = row[Field.SIZE]
             row[Field.PARAM], row[Field.LUT] = len(params), n_luts
             params += self.params[param : param + n_params(row)].tolist()
             if op in READS_LUTS and not has_wide_edges(row):

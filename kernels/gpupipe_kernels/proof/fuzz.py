@@ -82,7 +82,9 @@ def compare(kernel: KernelDeclaration, run: Callable[..., Any], seed: int, n_row
     n_rows : int
         The largest size; sizes around the border of a block come first.
     """
-    worst, strides, n_cases = (0.0, 0.0), "taken", 0
+    worst = (0.0, 0.0)
+    strides = "taken"
+    n_cases = 0
     for case in _cases(kernel, seed, n_rows):
         try:
             error = _error_of(kernel, run, case)

@@ -18,13 +18,7 @@ from gpupipe_kernels.catalog import block_of, device_loops
 from gpupipe_kernels.device.binaries import ARCHITECTURES
 from gpupipe_kernels.device.compiler import join
 from gpupipe_kernels.launch import DeviceLoop
-from gpupipe_kernels.proof.device_compilers import (
-    INSTALL,
-    assemble,
-    compiler_versions,
-    missing_compiler,
-    ptx_of,
-)
+from gpupipe_kernels.proof.device_compilers import INSTALL, assemble, compiler_versions, missing_compiler, ptx_of
 from gpupipe_kernels.proof.occupancy import occupancy
 
 

@@ -101,7 +101,9 @@ def _totals_cpu(cell: HostArray, y: HostArray, largest: float, size: int) -> Hos
 
 
 def _totals_gpu(cell: Any, y: Any, largest: float, size: int) -> Any:
-    coarse, fine, scales = _limbs(size), _limbs(size), cuda_engine.scales_of(len(y), largest)
+    coarse = _limbs(size)
+    fine = _limbs(size)
+    scales = cuda_engine.scales_of(len(y), largest)
     cuda_engine.add_whole(cell, y, scales, coarse, fine)
     return arrays.upload(cuda_engine.joined(arrays.download(coarse), arrays.download(fine), scales))
 

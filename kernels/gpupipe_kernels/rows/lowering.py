@@ -140,7 +140,9 @@ class LoweredProgram:
 
         Positions of cells are those in the flat array of their type; LUT of float64 edges is their offset among these.
         """
-        rows, wide, edges = [], [], list[float]()
+        rows = []
+        wide = []
+        edges = list[float]()
         for each in self.instructions:
             start = layout.starts[each.kind] if each.kind >= 0 else 0
             x = start + each.cell if each.kind >= 0 else each.operands[0] if each.operands else each.index

@@ -10,7 +10,10 @@ from gpupipe_kernels.launch import formula, host_walk
 from gpupipe_kernels.rows.city_hash import COMBINE, K2, K3, MIX
 from gpupipe_kernels.rows.trees import MAX_CATEGORY
 
-_K2, _K3, _MIX, _COMBINE = uint64(K2), uint64(K3), uint64(MIX), uint64(COMBINE)
+_K2 = uint64(K2)
+_K3 = uint64(K3)
+_MIX = uint64(MIX)
+_COMBINE = uint64(COMBINE)
 _CATEGORIES = float32(MAX_CATEGORY)
 _HALF, _BYTE = uint64(0xFFFFFFFF), uint64(0xFF)
 
@@ -61,7 +64,9 @@ def _category_hash(x):
     """Return the lower 32 bits of CityHash64 of the digits of a category code; other numbers have the hash of -1."""
     word, size = uint64(0x312D), int64(2)  # the text "-1"
     if x >= float32(0) and x < _CATEGORIES:
-        code, word, size = int64(x), uint64(0), int64(0)
+        code = int64(x)
+        word = uint64(0)
+        size = int64(0)
         while size == int64(0) or code > int64(0):
             word = (word << uint64(8)) | uint64(int64(48) + code % int64(10))
             code //= int64(10)

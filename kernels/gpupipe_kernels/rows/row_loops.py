@@ -56,8 +56,13 @@ def _run_exact(
 ):
     n_rows = values.shape[1]
     for k in range(start, stop):
-        op, kind, x, y = instructions[k, OP], instructions[k, KIND], instructions[k, X], instructions[k, Y]
-        arg, size, lut = instructions[k, ARG], instructions[k, SIZE], instructions[k, LUT]
+        op = instructions[k, OP]
+        kind = instructions[k, KIND]
+        x = instructions[k, X]
+        y = instructions[k, Y]
+        arg = instructions[k, ARG]
+        size = instructions[k, SIZE]
+        lut = instructions[k, LUT]
         dst = instructions[k, DST]
         p0, p1 = narrow[k, 0], narrow[k, 1]
         for i in range(n_rows):

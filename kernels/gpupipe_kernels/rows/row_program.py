@@ -12,14 +12,7 @@ from gpupipe_kernels.formulas.calendar import part
 from gpupipe_kernels.program.opcodes import NAT, Opcode
 from gpupipe_kernels.program.program import Program
 from gpupipe_kernels.reference import bearing, central_angle, degrees, in_float32, sine, yeo_johnson
-from gpupipe_kernels.rows.lowering import (
-    FINITE,
-    InstructionGroup,
-    LoweredInstruction,
-    LoweredProgram,
-    Positions,
-    lower,
-)
+from gpupipe_kernels.rows.lowering import FINITE, InstructionGroup, LoweredInstruction, LoweredProgram, Positions, lower
 from gpupipe_kernels.rows.records import SINGLE, TIME, Cells, RecordLayout, Records, cells_of, flat_cells
 from gpupipe_kernels.typing import HostArray
 

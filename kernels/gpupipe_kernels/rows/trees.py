@@ -182,7 +182,9 @@ def pack_trees(
     order, depths = _breadth_first(arrays.left, arrays.right, roots)
     position = np.zeros(len(arrays.left), np.int64)
     position[order] = np.arange(len(order))
-    left, missing, first = arrays.left[order], arrays.missing[order], arrays.words[order]
+    left = arrays.left[order]
+    missing = arrays.missing[order]
+    first = arrays.words[order]
     is_leaf = left < 0
     first = np.where(is_leaf, 0, first)
     words, last_word = categories.joined()
@@ -196,7 +198,9 @@ def pack_trees(
     nodes["code"] = np.where(is_leaf, np.cumsum(is_leaf) - 1, np.where(first > 0, last_word[first], code))
     nodes["words"] = first
     trees = np.zeros(len(roots), TREE)
-    trees["root"], trees["depth"], trees["output"] = position[roots], depths, outputs
+    trees["root"] = position[roots]
+    trees["depth"] = depths
+    trees["output"] = outputs
     values = np.ascontiguousarray(arrays.value[order[is_leaf]])
     width = 1 + n_columns * (3 if len(words) > 1 else 2)
     cover = None if arrays.cover is None else arrays.cover[order].astype(np.float64)
@@ -219,8 +223,10 @@ def join_forests(
     n_outputs : int
         Number of outputs of each part; those of part i start at ``i * n_outputs``.
     """
-    n_nodes, n_leaves, n_words = 0, 0, 0
-    nodes, trees, has_categories = [], [], False
+    n_nodes = n_leaves = n_words = 0
+    nodes = []
+    trees = []
+    has_categories = False
     for i, (part, own_columns) in enumerate(zip(parts, columns, strict=True)):
         node, tree = part.nodes.copy(), part.trees.copy()
         is_leaf = node["child"] == np.arange(len(node))
@@ -236,7 +242,9 @@ def join_forests(
         nodes.append(node)
         trees.append(tree)
         has_categories |= bool(is_category.any())
-        n_nodes, n_leaves, n_words = n_nodes + len(node), n_leaves + len(part.values), n_words + len(part.words)
+        n_nodes = n_nodes + len(node)
+        n_leaves = n_leaves + len(part.values)
+        n_words = n_words + len(part.words)
     return PackedTrees(
         np.concatenate(nodes),
         np.concatenate(trees),

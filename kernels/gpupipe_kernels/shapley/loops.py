@@ -41,7 +41,9 @@ def _fill_tables(X, start, words, tables):
 @array_formula
 def _enter(step, points, follows, sides, factors, numbers):
     """Write the numbers of the edge into a node, and the products of the factors on the path to it."""
-    depth, previous, share = step.depth, step.previous, step.share
+    depth = step.depth
+    previous = step.previous
+    share = step.share
     lanes = follows.shape[1]
     for lane in range(lanes):
         goes = 1.0 if sides[depth - 1, lane] == step.side else 0.0
@@ -79,7 +81,9 @@ def _leave(step, output, n_points, follows, sums, numbers, phi):
         values = phi[output + j, step.player]
         for q in range(n_points):
             weight, gain = numbers[depth, q, WEIGHT], numbers[depth, q, GAIN]
-            own, parent, follow = sums[depth, j, q], sums[depth - 1, j, q], follows[depth]
+            own = sums[depth, j, q]
+            parent = sums[depth - 1, j, q]
+            follow = follows[depth]
             if previous == 0:
                 for lane in range(own.shape[0]):
                     values[lane] += own[lane] * (weight + follow[lane] * gain)

@@ -97,14 +97,23 @@ def _order(nodes, trees, values, cover, players, n_columns, path, share, steps, 
     at = int64(0)
     for tree in range(trees.shape[0]):
         starts[tree] = at
-        depth, node, side = int64(0), int64(trees[tree].root), int64(0)
-        path[0, 0], path[1, 0], path[2, 0] = node, -1, 0
+        depth = int64(0)
+        node = int64(trees[tree].root)
+        side = int64(0)
+        path[0, 0] = node
+        path[1, 0] = -1
+        path[2, 0] = 0
         share[0, 0], share[1, 0] = 1.0, 1.0
         while depth >= 0:
             is_leaf = nodes[node].child == node
             step = steps[at]
-            step.depth, step.side, step.node, step.is_leaf = int32(depth), int32(side), int32(node), int32(is_leaf)
-            step.player, step.previous, step.share = int32(path[1, depth]), int32(0), 1.0
+            step.depth = int32(depth)
+            step.side = int32(side)
+            step.node = int32(node)
+            step.is_leaf = int32(is_leaf)
+            step.player = int32(path[1, depth])
+            step.previous = int32(0)
+            step.share = 1.0
             if depth > 0:
                 first = int64(nodes[path[0, depth - 1]].child)
                 total = cover[first] + cover[first + 1]

@@ -123,7 +123,10 @@ class UserKernel:
         nulls: str,
         collected: Callable[[], tuple[KernelStatement, ...]],
     ) -> None:
-        self.name, self.parameters, self.out, self.nulls = name, inputs, out, nulls
+        self.name = name
+        self.parameters = inputs
+        self.out = out
+        self.nulls = nulls
         self._collected = collected
 
     @cached_property

@@ -79,7 +79,9 @@ class KernelError(ValueError):
     """
 
     def __init__(self, what: str, where: str = "", fix: str = "") -> None:
-        self.what, self.where, self.fix = what, where, fix
+        self.what = what
+        self.where = where
+        self.fix = fix
         super().__init__("\n".join(filter(None, [what, where and f"where: {where}", fix and f"to do: {fix}"])))
 
 

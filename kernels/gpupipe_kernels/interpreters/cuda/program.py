@@ -11,15 +11,7 @@ import numpy.typing as npt
 from gpupipe_kernels.device import arrays
 from gpupipe_kernels.interpreters.cuda.loops import PANEL, Order
 from gpupipe_kernels.interpreters.cuda.opcodes import LINE, device_table
-from gpupipe_kernels.interpreters.cuda.schedule import (
-    ARG,
-    LUT,
-    OP,
-    SIZE,
-    Schedule,
-    first_columns,
-    schedule,
-)
+from gpupipe_kernels.interpreters.cuda.schedule import ARG, LUT, OP, SIZE, Schedule, first_columns, schedule
 from gpupipe_kernels.program.opcodes import Opcode
 from gpupipe_kernels.program.program import Program, has_wide_edges
 from gpupipe_kernels.typing import DeviceArray

@@ -28,16 +28,7 @@ from gpupipe_kernels.formulas.cells import (
 from gpupipe_kernels.formulas.distance import bearing, course, distance
 from gpupipe_kernels.formulas.logarithm import log1p
 from gpupipe_kernels.formulas.power import yeo_johnson
-from gpupipe_kernels.interpreters.cuda.opcodes import (
-    ARG,
-    LUT,
-    OP,
-    ROW,
-    SCALARS,
-    SIZE,
-    WIDE,
-    DeviceOpcode,
-)
+from gpupipe_kernels.interpreters.cuda.opcodes import ARG, LUT, OP, ROW, SCALARS, SIZE, WIDE, DeviceOpcode
 from gpupipe_kernels.launch import array_formula, formula
 from gpupipe_kernels.program.opcodes import NAT
 
@@ -331,8 +322,7 @@ def execute(table, line, luts, moved, first, stride, has_fold, fold, stack, lane
         Shared memory: register r of this thread's row j is ``stack[(8 * r + j) * lanes + lane]``.
     acc, ix : tuples of eight float32 and eight int32
     blocks : tuple of (array, uint64)
-        For each dtype, in the order of the parameters of a kernel: the block, column by column, and the cells from one
-        column to the next.
+        For each dtype, in the order of a kernel's parameters: the block, and the cells from one column to the next.
     """
     i8, i16, i32, f32, f64, i64 = blocks
     op = table[line + uint64(OP)]

@@ -9,6 +9,7 @@ from __future__ import annotations
 from numba import float32, int32, int64
 
 from gpupipe_kernels.device.language import cuda
+from gpupipe_kernels.device.parameters import F32, F64, I32, I64, U8
 from gpupipe_kernels.keyed.formulas import elapsed, first_after
 from gpupipe_kernels.keyed.numpy.events import LARGEST
 from gpupipe_kernels.launch import DeviceLoop, formula
@@ -134,7 +135,6 @@ def _keyed_is_first(first, slots, flags):
         flags[i] = first[slots[i]] == i
 
 
-I32, I64, U8, F32, F64 = "int32[::1]", "int64[::1]", "uint8[::1]", "float32[::1]", "float64[::1]"
 VALUES = ("int32", "int64", "float64")
 
 fill = DeviceLoop(_keyed_fill, "T", "T[::1]", types=("float32", "int32", "int64", "uint8"))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from gpupipe_kernels.device.parameters import F32, F64, I32, I64, U8
 from gpupipe_kernels.keyed.formulas import (
     before_at,
     count_at,
@@ -19,7 +20,6 @@ from gpupipe_kernels.keyed.formulas import (
 )
 from gpupipe_kernels.launch import DeviceLoop, device_walk_of
 
-I32, I64, U8, F32, F64 = "int32[::1]", "int64[::1]", "uint8[::1]", "float32[::1]", "float64[::1]"
 QUERY = (I32,) * 4
 
 

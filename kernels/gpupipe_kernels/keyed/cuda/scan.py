@@ -11,6 +11,7 @@ from __future__ import annotations
 from numba import float64, int32
 
 from gpupipe_kernels.device.language import cuda
+from gpupipe_kernels.device.parameters import F64, I32, I64, U8
 from gpupipe_kernels.keyed.formulas import share_at
 from gpupipe_kernels.keyed.pairs import advance, term_at
 from gpupipe_kernels.launch import THREADS_A_BLOCK, DeviceLoop, array_formula, is_simulated
@@ -167,8 +168,6 @@ def _keyed_rank(flags, tile_count, rank):
             rank[end] = before
         cuda.syncthreads()
 
-
-I32, I64, U8, F64 = "int32[::1]", "int64[::1]", "uint8[::1]", "float64[::1]"
 
 sum_tiles = DeviceLoop(_keyed_sum_tiles, F64, I64, U8, "float64", "boolean", F64, F64, F64)
 join_tiles = DeviceLoop(_keyed_join_tiles, F64, F64, F64)

@@ -77,13 +77,13 @@ def running_moment_block(
     """Write the count, sum, mean or standard deviation, the last after B. P. Welford, "Note on a method for calculating
     corrected sums of squares and products", Technometrics 4 (1962) 419."""
     for c in slices[start:stop]:
-        n, total, mean, squares = 0.0, 0.0, 0.0, 0.0
+        n = total = mean = squares = 0.0
         for p in range(first[c] if is_last else c, c):
             total += left[p, 1]
             n, mean, squares = joined(n, mean, squares, left[p, 0], left[p, 2], left[p, 3])
         for i in range(cuts[c], cuts[c + 1]):
             if head[i]:
-                n, total, mean, squares = 0.0, 0.0, 0.0, 0.0
+                n = total = mean = squares = 0.0
             if is_last and not includes_current:
                 out[row[i]] = summary(kind, n, total, mean, squares)
             if values[i] == values[i]:
@@ -97,7 +97,10 @@ def running_moment_block(
             if is_last and includes_current:
                 out[row[i]] = summary(kind, n, total, mean, squares)
         if not is_last:
-            left[c, 0], left[c, 1], left[c, 2], left[c, 3] = n, total, mean, squares
+            left[c, 0] = n
+            left[c, 1] = total
+            left[c, 2] = mean
+            left[c, 3] = squares
 
 
 @host_walk
@@ -167,13 +170,13 @@ def window_moment_block(values, low, row, includes_current, kind, cuts, out, sta
     """Write the count, sum, mean or standard deviation of the events ``low[i]:i``, or up to and including event i."""
     for c in range(start, stop):
         first, end = 0, 0  # the window that the sums cover; an empty one resets them
-        n, n_up, n_down = 0, 0, 0
-        s, s_lo, q, q_lo, most = 0.0, 0.0, 0.0, 0.0, 0.0
+        n = n_up = n_down = 0
+        s = s_lo = q = q_lo = most = 0.0
         for i in range(cuts[c], cuts[c + 1]):
             if low[i] >= end or end == 0:
                 first = end = int(low[i])
-                n, n_up, n_down = 0, 0, 0
-                s, s_lo, q, q_lo, most = 0.0, 0.0, 0.0, 0.0, 0.0
+                n = n_up = n_down = 0
+                s = s_lo = q = q_lo = most = 0.0
             while end < i + includes_current or first < low[i]:
                 comes = end < i + includes_current
                 x, step = (values[end], 1) if comes else (values[first], -1)
@@ -218,7 +221,7 @@ def range_moment_block(values, kind, out, low, high, cuts, start, stop):
     """Write the count, sum, mean or standard deviation, the last as in `running_moment_block`."""
     for c in range(start, stop):
         for query in range(cuts[c], cuts[c + 1]):
-            n, total, mean, squares = 0.0, 0.0, 0.0, 0.0
+            n = total = mean = squares = 0.0
             for i in range(low[query], high[query]):
                 if values[i] == values[i]:
                     x = limited(values[i])

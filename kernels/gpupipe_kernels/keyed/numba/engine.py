@@ -9,14 +9,7 @@ from typing import Any
 import numpy as np
 
 from gpupipe_kernels.keyed.compiled_engine import CompiledEngine
-from gpupipe_kernels.keyed.engine import (
-    COUNT,
-    SUM,
-    KeyedCodes,
-    KeyedColumn,
-    KeyedEvents,
-    Queries,
-)
+from gpupipe_kernels.keyed.engine import COUNT, SUM, KeyedCodes, KeyedColumn, KeyedEvents, Queries
 from gpupipe_kernels.keyed.numba import aggregates, loops
 from gpupipe_kernels.keyed.numba.codes import count_codes, first_of_codes
 from gpupipe_kernels.keyed.numba.slices import SLICE_EVENTS, running_sums, slices_of

@@ -75,7 +75,9 @@ def running_sums(
     squared : bool
         Whether to sum the squares.
     """
-    hi, lo, left = np.empty(len(time)), np.empty(len(time)), np.zeros((len(slices.first), 3))
+    hi = np.empty(len(time))
+    lo = np.empty(len(time))
+    left = np.zeros((len(slices.first), 3))
     given = (values, time, head, rate, squared, slices.cuts, slices.first, left, hi, lo)
     slices.run(partial(running_sums_block, *given), n_threads)
     return hi, lo
@@ -85,7 +87,9 @@ def running_sums(
 def running_sums_block(values, time, head, rate, squared, cuts, first, left, hi, lo, slices, is_last, start, stop):
     """Process some slices; ``left[c]`` is the sum that slice c adds to its last key, and the share that remains."""
     for c in slices[start:stop]:
-        s, s_lo, share = 0.0, 0.0, 1.0
+        s = 0.0
+        s_lo = 0.0
+        share = 1.0
         for part in range(first[c] if is_last else c, c):
             s, s_lo = advance(left[part, 2], s, s_lo, left[part, 0], left[part, 1])
         for i in range(cuts[c], cuts[c + 1]):
@@ -95,4 +99,6 @@ def running_sums_block(values, time, head, rate, squared, cuts, first, left, hi,
             share *= kept
             hi[i], lo[i] = s, s_lo
         if not is_last:
-            left[c, 0], left[c, 1], left[c, 2] = s, s_lo, share
+            left[c, 0] = s
+            left[c, 1] = s_lo
+            left[c, 2] = share

@@ -4,16 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from gpupipe_kernels.keyed.engine import (
-    COUNT,
-    MEAN,
-    SUM,
-    History,
-    KeyedCodes,
-    KeyedColumn,
-    KeyedEvents,
-    Queries,
-)
+from gpupipe_kernels.keyed.engine import COUNT, MEAN, SUM, History, KeyedCodes, KeyedColumn, KeyedEvents, Queries
 from gpupipe_kernels.keyed.numpy.events import (
     LARGEST,
     NO_MOMENTS,

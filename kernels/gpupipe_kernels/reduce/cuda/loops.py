@@ -11,6 +11,7 @@ import math
 from numba import float64, int32, int64
 
 from gpupipe_kernels.device.language import cuda
+from gpupipe_kernels.device.parameters import F64, I8, I64
 from gpupipe_kernels.launch import THREADS_A_BLOCK, DeviceLoop, array_formula, is_simulated
 from gpupipe_kernels.reduce.engine import FLOAT32_MAX
 from gpupipe_kernels.reduce.formulas import fold_of
@@ -158,8 +159,6 @@ def _reduce_fold(start, bits, n_folds, out):
     for i in range(cuda.grid(1), out.size, cuda.gridsize(1)):
         out[i] = fold_of(start + i, bits, n_folds)
 
-
-I8, I64, F64 = "int8[::1]", "int64[::1]", "float64[::1]"
 
 add_up = DeviceLoop(_reduce_add_up, "T[::1]", "float64", F64, types=("float32", "float64"))
 join = DeviceLoop(_reduce_join, F64, "int64", F64)

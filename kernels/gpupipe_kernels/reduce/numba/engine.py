@@ -9,13 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from gpupipe_kernels.launch import read_only
-from gpupipe_kernels.reduce.engine import (
-    BLOCKS,
-    LANES,
-    CellLayout,
-    seed_bits,
-    valid_range,
-)
+from gpupipe_kernels.reduce.engine import BLOCKS, LANES, CellLayout, seed_bits, valid_range
 from gpupipe_kernels.reduce.numba import loops
 from gpupipe_kernels.reduce.numpy import engine as numpy_engine
 from gpupipe_kernels.reduce.numpy.engine import FEW_CODES

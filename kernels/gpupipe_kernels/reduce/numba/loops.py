@@ -217,7 +217,9 @@ def tally(int8, int16, int32, made_int8, made_int16, made_int32, steps, y, start
         cell = cells[: high - low]
         cell[:] = 0
         for step in range(len(steps)):
-            block, row, stride = steps[step, 0], steps[step, 1], steps[step, 2]
+            block = steps[step, 0]
+            row = steps[step, 1]
+            stride = steps[step, 2]
             if block == 0:
                 _add_codes(int8[row, low:high], stride, cell)
             elif block == 1:

@@ -9,14 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from gpupipe_kernels.formulas.hashes import mix
-from gpupipe_kernels.reduce.engine import (
-    BLOCK_ROWS,
-    FLOAT32_MAX,
-    LANES,
-    CellLayout,
-    seed_bits,
-    valid_range,
-)
+from gpupipe_kernels.reduce.engine import BLOCK_ROWS, FLOAT32_MAX, LANES, CellLayout, seed_bits, valid_range
 from gpupipe_kernels.typing import Array
 
 FEW_CODES = 24

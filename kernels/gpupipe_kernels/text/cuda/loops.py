@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from gpupipe_kernels.device.language import cuda
+from gpupipe_kernels.device.parameters import I64, U8
 from gpupipe_kernels.launch import DeviceLoop
 from gpupipe_kernels.text.walks import count_text, hash_text, kind_at
 
-BYTES, OFFSETS, OUT = "uint8[::1]", "int64[::1]", "float32[:, ::1]"
+OUT = "float32[:, ::1]"
 
 
 def _text_kinds(data, classes, out):
@@ -24,6 +25,6 @@ def _text_counts(data, offsets, kinds, out):
         count_text(data, kinds, offsets[i], offsets[i + 1], out, i)
 
 
-device_kinds = DeviceLoop(_text_kinds, BYTES, BYTES, BYTES)
-device_hash = DeviceLoop(_text_hash, BYTES, OFFSETS, BYTES, *["int64"] * 6, OUT)
-device_count = DeviceLoop(_text_counts, BYTES, OFFSETS, BYTES, OUT)
+device_kinds = DeviceLoop(_text_kinds, U8, U8, U8)
+device_hash = DeviceLoop(_text_hash, U8, I64, U8, *["int64"] * 6, OUT)
+device_count = DeviceLoop(_text_counts, U8, I64, U8, OUT)

@@ -71,7 +71,9 @@ def _padded_characters(
 ) -> Items:
     begins = ~spaces & ~(_before(~spaces) & _same_as_before(texts))
     first = np.flatnonzero(begins[~spaces])
-    starts, lengths, runs = starts[~spaces], lengths[~spaces], np.cumsum(begins)[~spaces] - 1
+    starts = starts[~spaces]
+    lengths = lengths[~spaces]
+    runs = np.cumsum(begins)[~spaces] - 1
     edges = np.stack([first, np.append(first[1:], len(starts))[: len(first)]], axis=1).ravel()
     sources, widths = np.insert(starts, edges, len(data)), np.insert(lengths, edges, 1)
     padded = np.insert(runs, edges, np.repeat(np.arange(len(first)), 2))
