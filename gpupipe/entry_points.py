@@ -28,18 +28,12 @@ _refusal = ""  # the reason why this process may not load plug-ins
 
 @dataclass(frozen=True)
 class InstalledPlugin:
-    """A plug-in of an installed package.
+    """A plug-in of an installed package."""
 
-    Attributes
-    ----------
-    group, name : str
-        Group and name of the entry point.
-    distribution, version : str
-        The package, as pip names it.
-    """
-
+    # group, name: group and name of the entry point.
     group: str
     name: str
+    # distribution, version: the package, as pip names it.
     distribution: str
     version: str
     entry_point: EntryPoint = field(compare=False, repr=False)
@@ -57,10 +51,7 @@ class InstalledPlugin:
     def load(self) -> Any:
         """Import the plug-in and return its object; what its import prints goes to stderr.
 
-        Raises
-        ------
-        ConfigError
-            If the import fails, or this process may not load plug-ins.
+        Raise ConfigError if the import fails, or this process may not load plug-ins.
         """
         if _refusal:
             raise ConfigError(f"{_refusal}: {self.title}", fix="load the model without `untrusted` if you trust it")
@@ -113,10 +104,7 @@ def installed_plugins(group: str) -> Mapping[str, tuple[InstalledPlugin, ...]]:
 def choose_plugin(group: str, name: str) -> InstalledPlugin | None:
     """Return the plug-in of that name; None if there is none.
 
-    Raises
-    ------
-    ConfigError
-        If several packages have one of that name.
+    Raise ConfigError if several packages have one of that name.
     """
     plugins = installed_plugins(group).get(name, ())
     if len(plugins) > 1:

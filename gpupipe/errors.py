@@ -263,23 +263,12 @@ class SchemaError(DataError):
 
 @dataclass(frozen=True)
 class CellProblem:
-    """A cell that a model cannot predict from.
+    """A cell that a model cannot predict from."""
 
-    Attributes
-    ----------
-    row : int
-        Number of the row among the given ones, from 0, as in the text.
-    column : str
-    value : str
-        The value as text, shortened; ``"absent"`` if the row does not have the column.
-    rule : str
-        What the value must be: ``"a number"``, or the violated rule such as ``"range: [0, 72]"``.
-    """
-
-    row: int
+    row: int  # number of the row among the given ones, from 0, as in the text
     column: str
-    value: str
-    rule: str
+    value: str  # the value as text, shortened; ``"absent"`` if the row does not have the column
+    rule: str  # what the value must be: ``"a number"``, or the violated rule such as ``"range: [0, 72]"``
 
     def __str__(self) -> str:
         return f"row {self.row:,}, column {self.column!r}: expected {self.rule}; found {self.value}"

@@ -47,12 +47,8 @@ Purpose = Literal[
 def make_generator(seed: int, purpose: Purpose, *position: int) -> np.random.Generator:
     """Return a generator of the stream of a purpose.
 
-    Parameters
-    ----------
-    seed : int
-        From 0 on.
-    position : int
-        Number of the fold, epoch or trial, if each has its own stream.
+    - `seed`: from 0 on
+    - `position`: number of the fold, epoch or trial, if each has its own stream
 
     Examples
     --------

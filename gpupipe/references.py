@@ -11,10 +11,7 @@ REFERENCE = re.compile(r"(.+\.py):([^\W\d]\w*)")
 def split_reference(reference: str) -> tuple[Path, str]:
     """Return the file and the function name of a reference.
 
-    Raises
-    ------
-    ValueError
-        If `reference` is not of the form ``file.py:function``.
+    Raise ValueError if `reference` is not of the form ``file.py:function``.
 
     Examples
     --------

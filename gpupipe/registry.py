@@ -29,18 +29,12 @@ Part = TypeVar("Part")
 class Registry(Generic[Part]):
     """Named parts of one kind, in the order of `modules`, then in registration order.
 
-    Parameters
-    ----------
-    kind : str
-        The kind as messages name it: ``"feature op"``, ``"model"``.
-    modules : sequence of str
-        Modules that register parts. They are imported by the first look-up: a process that predicts with a finished
-        model needs none of them.
-    group : str
-        Group of the entry points of plug-ins; empty if there are none of this kind.
-    adapt : str
-        The function that returns the part for a plug-in and its object, as ``"module:function"``; imported with the
-        first plug-in. It raises TypeError with what was expected, as a noun.
+    - `kind`: the kind as messages name it: ``"feature op"``, ``"model"``
+    - `modules`: modules that register parts. They are imported by the first look-up: a process that predicts with a
+      finished model needs none of them.
+    - `group`: group of the entry points of plug-ins; empty if there are none of this kind
+    - `adapt`: the function that returns the part for a plug-in and its object, as ``"module:function"``; imported with
+      the first plug-in. It raises TypeError with what was expected, as a noun.
     """
 
     def __init__(self, kind: str, modules: Sequence[str] = (), group: str = "", adapt: str = "") -> None:
@@ -100,10 +94,7 @@ class Registry(Generic[Part]):
     def name_of(self, part: Part) -> str:
         """Return the name of a registered part, or of a plug-in that was imported from its package directly.
 
-        Raises
-        ------
-        ConfigError
-            If it is neither.
+        Raise ConfigError if it is neither.
         """
         for name, other in self.items():
             if other is part:

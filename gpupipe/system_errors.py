@@ -11,25 +11,14 @@ from gpupipe.errors import ConfigError, DataError, GpupipeError, LimitError
 
 @dataclass(frozen=True)
 class Shortage:
-    """Resource that a process can run out of.
+    """Resource that a process can run out of."""
 
-    Attributes
-    ----------
-    what, fix : str
-        See `GpupipeError`.
-    codes : tuple of int
-        Error numbers that report the shortage.
-    texts : tuple of str
-        Fragments of library messages that carry no error number.
-    kinds : tuple of exception classes
-        Exceptions that always mean this shortage.
-    """
-
+    # what, fix: see `GpupipeError`.
     what: str
     fix: str
-    codes: tuple[int, ...]
-    texts: tuple[str, ...] = ()
-    kinds: tuple[type[BaseException], ...] = ()
+    codes: tuple[int, ...]  # error numbers that report the shortage
+    texts: tuple[str, ...] = ()  # fragments of library messages that carry no error number
+    kinds: tuple[type[BaseException], ...] = ()  # exceptions that always mean this shortage
 
     def explains(self, error: BaseException) -> bool:
         """Return whether `error` itself, not its causes, reports this shortage."""

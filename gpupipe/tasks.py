@@ -14,22 +14,12 @@ SUPERVISED: frozenset[Task] = CLASSIFICATION | REGRESSION | {"quantile"}
 
 @dataclass(frozen=True)
 class TargetSpec:
-    """One of several targets, for a model of the task multioutput.
-
-    Attributes
-    ----------
-    task : {"binary", "multiclass", "regression"}
-    n_classes : int
-        Number of classes; 0 for regression.
-    name : str
-        The target column; not part of a model's description.
-    labels : tuple of str
-        Label of each class code, for ``class_weight``; not part of a model's description.
-    """
+    """One of several targets, for a model of the task multioutput."""
 
     task: Task
-    n_classes: int = 0
-    name: str = field(default="", compare=False)
+    n_classes: int = 0  # number of classes; 0 for regression
+    name: str = field(default="", compare=False)  # the target column; not part of a model's description
+    # Label of each class code, for ``class_weight``; not part of a model's description.
     labels: tuple[str, ...] = field(default=(), compare=False)
 
     @property

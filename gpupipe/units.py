@@ -71,10 +71,7 @@ _MAY_BE_ISO = re.compile(_iso_pattern(_DATE)).fullmatch
 def parse_size(text: str) -> int:
     """Return a size such as ``16GiB``, ``500 MB`` or ``1024`` in bytes.
 
-    Raises
-    ------
-    ValueError
-        If the text is not a number with an optional known unit.
+    Raise ValueError if the text is not a number with an optional known unit.
     """
     number = text.strip().rstrip(string.ascii_letters).rstrip()
     unit = text.strip()[len(number) :].strip().upper()
@@ -87,15 +84,9 @@ def parse_size(text: str) -> int:
 def parse_duration_us(text: str, *, allow_zero: bool = False) -> int:
     """Return a duration such as ``30d``, ``12h`` or ``90min`` in microseconds.
 
-    Parameters
-    ----------
-    allow_zero : bool
-        Also accept a zero duration, with or without a unit: ``0``, ``0d``.
+    Raise ValueError if the text is not a duration, or is too short or too long.
 
-    Raises
-    ------
-    ValueError
-        If the text is not a duration, or is too short or too long.
+    `allow_zero`: also accept a zero duration, with or without a unit: ``0``, ``0d``.
     """
     if allow_zero and text.strip() == "0":
         return 0
@@ -136,10 +127,7 @@ def iso_us(text: str) -> int | None:
 def parse_time_us(text: str) -> int:
     """Return an ISO 8601 date or time, as `iso_us` reads it, in microseconds since 1970-01-01 UTC.
 
-    Raises
-    ------
-    ValueError
-        If the text is not an ISO date or time.
+    Raise ValueError if the text is not an ISO date or time.
 
     Examples
     --------

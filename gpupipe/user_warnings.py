@@ -45,12 +45,9 @@ class PredictionWarning(UserWarning):
 class WarningNote(str):
     """Note that a run shows as a warning.
 
-    Attributes
-    ----------
-    column : str
-        The column that it is about, "" for none.
-    fate : {"", "dropped", "missing", "text"}
-        What became of the column: dropped, some texts read as missing, or text though most of it are numbers.
+    - `column`: the column that it is about, "" for none
+    - `fate` ({"", "dropped", "missing", "text"}): what became of the column: dropped, some texts read as missing, or
+      text though most of it are numbers
     """
 
     column, fate = "", ""

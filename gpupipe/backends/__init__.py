@@ -38,23 +38,14 @@ BACKENDS: dict[str, str] = {
 
 @dataclass(frozen=True)
 class DeviceReport:
-    """The threads, memory and GPU of this machine, and the reason that the GPU cannot be used.
-
-    Attributes
-    ----------
-    missing_packages : tuple of str
-        Packages that every run on a GPU needs and that are not installed.
-    gpu_obstacle : str
-        The reason that a run cannot use the GPU, such as missing packages; empty if it can.
-    missing_rapids : tuple of str
-        Packages of RAPIDS that are not installed: work that needs one falls back to the CPU.
-    """
+    """The threads, memory and GPU of this machine, and the reason that the GPU cannot be used."""
 
     gpu: GpuProbe
-    missing_packages: tuple[str, ...]
-    gpu_obstacle: str
+    missing_packages: tuple[str, ...]  # packages that every run on a GPU needs and that are not installed
+    gpu_obstacle: str  # the reason that a run cannot use the GPU, such as missing packages; empty if it can
     n_threads: int
     memory: MemoryFigures
+    # Packages of RAPIDS that are not installed: work that needs one falls back to the CPU.
     missing_rapids: tuple[str, ...] = ()
 
 

@@ -27,34 +27,20 @@ Result = TypeVar("Result")
 
 @dataclass(frozen=True)
 class DeviceOptions:
-    """Settings of the device, and the limits of the host.
+    """Settings of the device, and the limits of the host."""
 
-    Attributes
-    ----------
-    fallback : {"forbid", "allow"}
-        Whether a step that the device cannot do may run on the host instead.
-    allocator : {"async", "pool", "managed", "cuda"}
-        The allocator that CuPy, cuDF and cuML share. async: the driver's default pool, which XGBoost shares too. The
-        others need RMM. pool: a growing RMM pool. managed: the same with managed memory, which the driver can move to
-        the host. cuda: no pool, each allocation calls the driver.
-    initial_pool : int, optional
-        Initial size of the pool in bytes; None: the default of the allocator.
-    limit : int, optional
-        Maximum of allocated bytes; None: the memory of the device.
-    spill : bool
-        Whether cuDF, which this needs, may spill unused data to the host.
-    host_limit : int, optional
-        Host memory limit of this process in bytes; None: the limit of the machine or container.
-    engine : {"auto", "numpy", "numba"}
-        Implementation of reductions, history and text features on the host; see `gpupipe_kernels.engines`.
-    """
-
+    # Whether a step that the device cannot do may run on the host instead.
     fallback: Literal["forbid", "allow"] = "allow"
+    # The allocator that CuPy, cuDF and cuML share. async: the driver's default pool, which XGBoost shares too. The
+    # others need RMM. pool: a growing RMM pool. managed: the same with managed memory, which the driver can move to the
+    # host. cuda: no pool, each allocation calls the driver.
     allocator: Literal["async", "pool", "managed", "cuda"] = "async"
-    initial_pool: int | None = None
-    limit: int | None = None
-    spill: bool = False
+    initial_pool: int | None = None  # initial size of the pool in bytes; None: the default of the allocator
+    limit: int | None = None  # maximum of allocated bytes; None: the memory of the device
+    spill: bool = False  # whether cuDF, which this needs, may spill unused data to the host
+    # Host memory limit of this process in bytes; None: the limit of the machine or container.
     host_limit: int | None = None
+    # Implementation of reductions, history and text features on the host; see `gpupipe_kernels.engines`.
     engine: EngineSetting = "auto"
 
 
@@ -63,24 +49,13 @@ HOST_STEP = "always on the host: masks, files, plots"  # the reason shown in a r
 
 
 class Backend(ABC):
-    """The host or a device, with its libraries.
-
-    Attributes
-    ----------
-    name : {"cpu", "gpu"}
-    reason : str
-        The reason for the choice.
-    n_threads : int
-        Threads available to the process, by affinity and cgroup quota.
-    last_interpreter : str
-        The interpreter of the last `run_program`, for the timeline: ``"numpy"`` or ``"cuda"``; ``""`` before the
-        first.
-    """
+    """The host or a device, with its libraries."""
 
     name: Literal["cpu", "gpu"]
-    reason: str
+    reason: str  # the reason for the choice
     options: DeviceOptions
-    n_threads: int
+    n_threads: int  # threads available to the process, by affinity and cgroup quota
+    # The interpreter of the last `run_program`, for the timeline: ``"numpy"`` or ``"cuda"``; ``""`` before the first.
     last_interpreter: str = ""
 
     @property
@@ -149,13 +124,9 @@ class Backend(ABC):
     def run_program(self, program: Program, blocks: Mapping[str, Array], out: Array, fold: Array | None = None) -> None:
         """Run `program` over the blocks of a table and write every column of `out`.
 
-        Parameters
-        ----------
-        blocks : mapping of str to array
-            dtype name to array of shape (columns, rows), as in `gpupipe.table.blocks.Table`.
-        out : array of float32, shape (rows, program.n_columns), column-major
-        fold : array of int8, shape (rows,), optional
-            The fold of each row; None: statistics of all rows.
+        - `blocks`: dtype name to array of shape (columns, rows), as in `gpupipe.table.blocks.Table`
+        - `out`: array of float32, shape (rows, program.n_columns), column-major
+        - `fold` (array of int8, shape (rows,)): the fold of each row; None: statistics of all rows
         """
 
     @abstractmethod

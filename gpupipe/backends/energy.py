@@ -17,18 +17,10 @@ class EnergyUnavailable(Exception):
 
 
 class EnergyMeter(ABC):
-    """Meter of the joules used since its creation.
+    """Meter of the joules used since its creation."""
 
-    Attributes
-    ----------
-    how : str
-        The method: "RAPL", "NVML counter", "NVML power × time", "120 W given".
-    is_polled : bool
-        Whether it must be read every `READ_EVERY` seconds to be accurate.
-    """
-
-    how: str
-    is_polled: bool = False
+    how: str  # the method: "RAPL", "NVML counter", "NVML power × time", "120 W given"
+    is_polled: bool = False  # whether it must be read every `READ_EVERY` seconds to be accurate
 
     @abstractmethod
     def joules(self) -> float:

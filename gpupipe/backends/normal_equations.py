@@ -60,19 +60,11 @@ class MinimumNorm:
     """Solver of ``gram @ coef = moment`` for singular Gram matrices, on the host.
 
     Columns are scaled to unit length first, so that singularity does not depend on units. Directions with an eigenvalue
-    of at most `RCOND` times the largest are dropped.
+    of at most `RCOND` times the largest are dropped. Raise ValueError if an element is not finite.
 
-    Parameters
-    ----------
-    gram : numpy.ndarray of float64, shape (d, d)
-        Gram matrix of centred columns.
-    squares : numpy.ndarray of float64, shape (d,)
-        The amount that centring subtracted from each diagonal element: total weight times squared mean.
-
-    Raises
-    ------
-    ValueError
-        If an element is not finite.
+    - `gram` (numpy.ndarray of float64, shape (d, d)): gram matrix of centred columns
+    - `squares` (numpy.ndarray of float64, shape (d,)): the amount that centring subtracted from each diagonal element:
+      total weight times squared mean
     """
 
     def __init__(self, gram: Array, squares: Array) -> None:

@@ -157,10 +157,7 @@ def emit(
 ) -> None:
     """Write a document to `output`, if it is given, and print it: as JSON, or with `show`.
 
-    Raises
-    ------
-    ConfigError
-        If `output` is one of the `inputs`.
+    Raise ConfigError if `output` is one of the `inputs`.
     """
     if output is not None:
         from gpupipe.files.file import write_text
@@ -177,10 +174,7 @@ def emit(
 def parse_limits(options: Sequence[str], untrusted: bool, cluster: str | None = None) -> dict[str, str | float] | None:
     """Parse ``--limit memory=4GiB --limit time=5min`` to limits by name; None without ``--untrusted``.
 
-    Raises
-    ------
-    ConfigError
-        If there are limits without ``--untrusted``, or ``--cluster`` with it.
+    Raise ConfigError if there are limits without ``--untrusted``, or ``--cluster`` with it.
     """
     if untrusted and cluster is not None:
         what = "--untrusted is not supported with --cluster: workers load models in their own processes"

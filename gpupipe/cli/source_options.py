@@ -60,11 +60,8 @@ def source_option(command: Callable[..., Any]) -> Callable[..., Any]:
 def parse_source_options(values: Sequence[str], base: TableSource) -> TableSource:
     """Return `base` with the ``--source`` options applied in order.
 
-    Parameters
-    ----------
-    values : sequence of str
-        ``"csv.delimiter=;"``. Values are parsed as YAML, except for the single-character options of ``csv``, which are
-        taken literally (``\\t`` and ``tab`` mean a tab).
+    `values`: ``"csv.delimiter=;"``. Values are parsed as YAML, except for the single-character options of ``csv``,
+    which are taken literally (``\\t`` and ``tab`` mean a tab).
 
     Raises
     ------

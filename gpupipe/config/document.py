@@ -47,26 +47,13 @@ class EnvironmentValue:
 
 @dataclass
 class Node:
-    """Value of the configuration with its location.
-
-    Attributes
-    ----------
-    value : scalar, list of Node, or dict of str to Node
-    where : str
-        Location of the value: ``"configs/churn.yaml:12:5"``, or ``"--set seed=8"``.
-    key_where : str
-        Location of its key; for a list item, the same as `where`.
-    path : str
-        Path of the setting as written: ``"features[2].impute"``.
-    written : EnvironmentValue, optional
-        The text to write back, if it differs from the value.
-    """
+    """Value of the configuration with its location."""
 
     value: Scalar | list[Node] | dict[str, Node]
-    where: str
-    key_where: str
-    path: str
-    written: EnvironmentValue | None = None
+    where: str  # location of the value: ``"configs/churn.yaml:12:5"``, or ``"--set seed=8"``
+    key_where: str  # location of its key; for a list item, the same as `where`
+    path: str  # path of the setting as written: ``"features[2].impute"``
+    written: EnvironmentValue | None = None  # the text to write back, if it differs from the value
 
     def plain(self, as_written: bool = False) -> Any:
         """Return the plain value; with `as_written`, values from the environment are ``${NAME}``."""

@@ -41,19 +41,11 @@ class AtomicDirectory:
 
     The subclass `RunDirectory` may also replace earlier runs.
 
-    Parameters
-    ----------
-    final : Path
-        The final path.
+    `final`: the final path.
 
-    Attributes
-    ----------
-    final : Path
-        The final path.
-    path : Path
-        Where to write in the ``with`` block; equals `final` after it.
-    is_kept : bool
-        Write the directory even if the ``with`` block raises; set in the block.
+    - `final`: the final path
+    - `path`: where to write in the ``with`` block; equals `final` after it
+    - `is_kept`: write the directory even if the ``with`` block raises; set in the block
 
     Raises
     ------

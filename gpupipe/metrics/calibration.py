@@ -96,14 +96,10 @@ def fit_calibration(
     is that of C. Guo, G. Pleiss, Y. Sun and K. Q. Weinberger, "On calibration of modern neural networks", ICML 2017.
     Raise DataError if the rows have only one class.
 
-    Parameters
-    ----------
-    probability : array of float64, shape (n,) or (n, k)
-        Predictions for rows that the model was not trained on, of class 1 or of each class; on the host.
-    y : array of int or float, shape (n,)
-        Class codes.
-    how : {"sigmoid", "isotonic", "temperature"}
-        sigmoid is for two classes.
+    - `probability` (array of float64, shape (n,) or (n, k)): predictions for rows that the model was not trained on, of
+      class 1 or of each class; on the host
+    - `y` (array of int or float, shape (n,)): class codes
+    - `how` ({"sigmoid", "isotonic", "temperature"}): sigmoid is for two classes
     """
     import numpy as np
 

@@ -141,19 +141,12 @@ def fit_conformal(
 
     Raise DataError if there are too few rows for the level.
 
-    Parameters
-    ----------
-    level : float
-        Expected coverage, between 0 and 1.
-    y : array, shape (n,)
-        True values, or class codes as int64, of rows that the model was not trained on.
-    output : array of float64, shape (n,) or (n, k)
-        Their predicted values, quantiles or probabilities; on the host.
-    sample_weight : array of float64, shape (n,), optional
-        Weight of each row in the coverage: a row with weight 2 counts as two rows. If the smallest weight is less than
-        1, it is the weight of one row.
-    ends : tuple of two int, optional
-        Quantiles: see `Conformal`.
+    - `level`: expected coverage, between 0 and 1
+    - `y` (array, shape (n,)): True values, or class codes as int64, of rows that the model was not trained on
+    - `output` (array of float64, shape (n,) or (n, k)): their predicted values, quantiles or probabilities; on the host
+    - `sample_weight` (array of float64, shape (n,)): weight of each row in the coverage: a row with weight 2 counts as
+      two rows. If the smallest weight is less than 1, it is the weight of one row.
+    - `ends`: quantiles: see `Conformal`
 
     Examples
     --------

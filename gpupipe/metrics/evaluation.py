@@ -33,10 +33,7 @@ def metric_names(tasks: Collection[Task], settings: Evaluate) -> tuple[str, ...]
     (multiclass), r2 (regression), pinball_loss (quantile), ndcg (ranking), silhouette (clustering), reconstruction_r2
     (embedding). Raise ConfigError if a metric or ``cost`` is not available for a task.
 
-    Parameters
-    ----------
-    tasks : collection of Task
-        The task, or those of several targets.
+    `tasks`: the task, or those of several targets.
     """
     task = "multiclass" if "multiclass" in tasks else next(iter(tasks))
     suitable = tuple(name for name, metric in METRICS.items() if metric.tasks.issuperset(tasks))
@@ -105,29 +102,19 @@ def evaluate(
 
     Raise DataError if a predicted value is not a probability, or not finite.
 
-    Parameters
-    ----------
-    y_true : array, shape (n,), or None
-        Class codes or numbers; None for clustering and embedding.
-    predicted : array, shape (n,) or (n, k)
-        Probabilities, values, quantiles, cluster labels or an embedding.
-    names : sequence of str
-    threshold : float, or array of float64, shape (n,)
-        binary: the lowest probability predicted positive, for all rows or for each row.
-    X : callable, optional
-        Clustering and embedding: called with row numbers, int64, shape (m,), in no order, or None for all rows; returns
-        these rows of the feature matrix on the host.
-    sample_weight : array of float, shape (n,), optional
-        Weight of each row; a row with weight 2 counts as two equal rows. Clusters and embeddings are measured without.
-    costs : Costs, optional
-        binary: costs for the metric ``cost``.
-    quantiles : sequence of float
-        quantile: the level of each column of `predicted`.
-    groups : array of int64, shape (n,), optional
-        ranking: the code of the group of each row.
-    backend : Backend
-        Backend that computes; arrays are copied to its device. Rankings, clusters and embeddings are measured on the
-        host.
+    - `y_true` (array, shape (n,), or None): class codes or numbers; None for clustering and embedding
+    - `predicted` (array, shape (n,) or (n, k)): probabilities, values, quantiles, cluster labels or an embedding
+    - `threshold` (float, or array of float64, shape (n,)): binary: the lowest probability predicted positive, for all
+      rows or for each row
+    - `X`: clustering and embedding: called with row numbers, int64, shape (m,), in no order, or None for all rows;
+      returns these rows of the feature matrix on the host
+    - `sample_weight` (array of float, shape (n,)): weight of each row; a row with weight 2 counts as two equal rows.
+      Clusters and embeddings are measured without.
+    - `costs`: binary: costs for the metric ``cost``
+    - `quantiles`: quantile: the level of each column of `predicted`
+    - `groups` (array of int64, shape (n,)): ranking: the code of the group of each row
+    - `backend`: backend that computes; arrays are copied to its device. Rankings, clusters and embeddings are measured
+      on the host.
 
     Returns
     -------

@@ -39,16 +39,11 @@ def choose_threshold(
     equal optima. If it is best to predict no row positive, it is the midpoint between the highest probability and 1.
     Raise DataError if the rows have only one class, or a value is not a probability.
 
-    Parameters
-    ----------
-    y : array of 0 and 1, shape (n,)
-    probability : array of float64, shape (n,)
-        Predictions for rows that the model was not trained on.
-    how : {"best_f1", "best_accuracy", "best_balanced_accuracy", "youden", "min_cost"}
-    costs : Costs, optional
-        Required by min_cost.
-    backend : Backend
-        Backend that computes; arrays are copied to its device.
+    - `y`: array of 0 and 1, shape (n,)
+    - `probability` (array of float64, shape (n,)): predictions for rows that the model was not trained on
+    - `how`: {"best_f1", "best_accuracy", "best_balanced_accuracy", "youden", "min_cost"}
+    - `costs`: required by min_cost
+    - `backend`: backend that computes; arrays are copied to its device
     """
     rows = ClassPredictions.of("binary", y, probability, 0.5, 2, backend, sample_weight=sample_weight)
     ranking = next((found for _, found in rows.rankings()), None)

@@ -28,27 +28,16 @@ LARGEST_LOSS = 0.001  # of log loss that a calibration may cost
 
 @dataclass(frozen=True)
 class Decision:
-    """Map from the output of a model to decisions.
+    """Map from the output of a model to decisions."""
 
-    Attributes
-    ----------
-    threshold : float, or array of float64, shape (n,)
-        Binary only: the lowest probability that is classified as positive. When the rows of several folds are
-        evaluated together, the threshold of each row.
-    calibration : Calibration, optional
-        Applied to the model's probability before the threshold.
-    intervals : Conformal, optional
-        Prediction intervals or sets, computed from the calibrated prediction.
-    note : str
-        Why a calibration is not used or a threshold not learned, if it should be.
-    targets : tuple of Decision
-        With several targets, the decision of each; the other fields then have their defaults.
-    """
-
+    # float, or float64, shape (n,): binary only: the lowest probability that is classified as positive. When the rows
+    # of several folds are evaluated together, the threshold of each row.
     threshold: Threshold = 0.5
-    calibration: Calibration | None = None
-    intervals: Conformal | None = None
+    calibration: Calibration | None = None  # applied to the model's probability before the threshold
+    intervals: Conformal | None = None  # prediction intervals or sets, computed from the calibrated prediction
+    # Why a calibration is not used or a threshold not learned, if it should be.
     note: str = field(default="", compare=False)
+    # With several targets, the decision of each; the other fields then have their defaults.
     targets: tuple[Decision, ...] = ()
 
     @cached_property

@@ -17,31 +17,17 @@ LEAST_IN_STRATUM = 10  # rows, so that training, validation and test rows get so
 
 @dataclass(frozen=True)
 class Goal:
-    """Task of a run, with its target.
-
-    Attributes
-    ----------
-    target : str, optional
-        The target column; None for clustering and embeddings, and for several targets.
-    labels : tuple
-        Label of each class code, for classification. Binary: (negative, positive).
-    note : str
-        How the task was inferred, for the log.
-    quantiles : tuple of float
-        Levels of the quantiles to predict, ascending, for the task quantile.
-    targets : tuple of Goal
-        The goal of each target, for the task multioutput: all are regressions, or all classifications.
-    label_type : str
-        The Arrow type of the labels in predictions, such as ``"uint8"`` or ``"decimal128(38, 0)"``; ``""`` for bool,
-        int64, double or string, according to the labels.
-    """
+    """Task of a run, with its target."""
 
     task: Task
-    target: str | None = None
-    labels: tuple[Any, ...] = ()
-    note: str = ""
-    quantiles: tuple[float, ...] = ()
+    target: str | None = None  # the target column; None for clustering and embeddings, and for several targets
+    labels: tuple[Any, ...] = ()  # label of each class code, for classification. Binary: (negative, positive).
+    note: str = ""  # how the task was inferred, for the log
+    quantiles: tuple[float, ...] = ()  # levels of the quantiles to predict, ascending, for the task quantile
+    # The goal of each target, for the task multioutput: all are regressions, or all classifications.
     targets: tuple[Goal, ...] = ()
+    # The Arrow type of the labels in predictions, such as ``"uint8"`` or ``"decimal128(38, 0)"``; ``""`` for bool,
+    # int64, double or string, according to the labels.
     label_type: str = ""
 
     def __repr__(self) -> str:

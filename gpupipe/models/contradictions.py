@@ -37,16 +37,10 @@ def settle(
 
     Raise ContradictionError if no default can give way.
 
-    Parameters
-    ----------
-    values : mapping of str to value
-        Of all parameters.
-    stated : collection of str
-        Parameters that keep their values.
-    library : mapping of str to value
-        Defaults of the library. `Contradiction.other` falls back to them.
-    keeps_field : bool
-        Whether `Contradiction.other` gives way if both are stated; otherwise that is an error.
+    - `values`: of all parameters
+    - `stated`: parameters that keep their values
+    - `library`: defaults of the library. `Contradiction.other` falls back to them.
+    - `keeps_field`: whether `Contradiction.other` gives way if both are stated; otherwise that is an error
     """
     found, fixed, notes = dict(values), set(stated), list[str]()
     while (each := next((each for each in contradictions if _contradicts(each, found)), None)) is not None:

@@ -64,16 +64,12 @@ def fit(
     Raise ConfigError if the model cannot learn the task, or the estimator rejects its parameters; DataError if the rows
     have fewer than two classes; DeviceError if the device cannot train the model and fallback is forbidden.
 
-    Parameters
-    ----------
-    X : array of float32, shape (n, d), column-major
-        On the device of the backend; never written to.
-    y : array, shape (n,) or (n, n_targets), or None
-        Class codes from 0, or numbers, on the host; None for clustering and embedding.
-    sample_weight : array of float, shape (n,), optional
-        Multiplied with the class weights; default: the weights of the context.
-    n_threads : int, optional
-        Number of CPU threads; default: those of the backend.
+    - `X` (array of float32, shape (n, d), column-major): on the device of the backend; never written to
+    - `y` (array, shape (n,) or (n, n_targets), or None): class codes from 0, or numbers, on the host; None for
+      clustering and embedding
+    - `sample_weight` (array of float, shape (n,)): multiplied with the class weights; default: the weights of the
+      context
+    - `n_threads`: number of CPU threads; default: those of the backend
     """
     if y is not None and (scale := TargetScale.of(model, y, context)) is not None:
         return fit_on_scale(scale, y, context, lambda y, own: fit(model, X, y, own, sample_weight, n_threads))

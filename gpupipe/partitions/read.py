@@ -59,12 +59,8 @@ def read_partitions(
     Columns that feature ops derive from keys and texts are not computed here: they need all rows. Raise DataError if a
     file cannot be read, or there are no rows; SchemaError if the data contradicts a declaration.
 
-    Parameters
-    ----------
-    n_partitions : int, optional
-        The approximate number; default: the threads of all workers. More if partitions would be large.
-    files : InputFiles, optional
-        The files of all tables, if they were listed already.
+    - `n_partitions`: the approximate number; default: the threads of all workers. More if partitions would be large.
+    - `files`: the files of all tables, if they were listed already
 
     Returns
     -------

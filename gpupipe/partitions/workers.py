@@ -94,16 +94,11 @@ class Workers(ABC):
     ) -> Sequence[ResultHandle[Result]]:
         """Run a function with each of several lists of arguments; return handles of the results without waiting.
 
-        Parameters
-        ----------
-        function : callable
-            Called as described in the module.
-        each : iterable of sequences
-            The arguments of each task. A handle is replaced by its result, on a worker that holds it if possible; a
-            handle inside a list or another container is not. Workers that run tasks at once take one list after the
-            other from the iterable, and release the handles in it.
-        labels : sequence of str
-            Description of each task, for messages: ``"reading chunk 3 of 7"``.
+        - `function`: called as described in the module
+        - `each`: the arguments of each task. A handle is replaced by its result, on a worker that holds it if possible;
+          a handle inside a list or another container is not. Workers that run tasks at once take one list after the
+          other from the iterable, and release the handles in it.
+        - `labels`: description of each task, for messages: ``"reading chunk 3 of 7"``
         """
 
     def submit(self, function: Callable[..., Result], *arguments: Any, label: str = "") -> ResultHandle[Result]:

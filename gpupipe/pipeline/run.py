@@ -84,18 +84,11 @@ def run_pipeline(
 ) -> Run:
     """Run a configuration and write a run directory.
 
-    Parameters
-    ----------
-    output : Path, optional
-        The run directory to write. Default: a new one in ``config.output``.
-    listeners : sequence of Listener
-        Notified of each stage.
-    resume : bool
-        Resume from the checkpoints of an interrupted run.
-    n_processes : int
-        Number of processes that train each neural network.
-    stop_signal : StopSignal, optional
-        Signal that stops the run at its next safe point.
+    - `output`: the run directory to write. Default: a new one in ``config.output``.
+    - `listeners`: notified of each stage
+    - `resume`: resume from the checkpoints of an interrupted run
+    - `n_processes`: number of processes that train each neural network
+    - `stop_signal`: signal that stops the run at its next safe point
 
     Raises
     ------

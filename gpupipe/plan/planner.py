@@ -33,18 +33,10 @@ MATRIX_CELL = 4  # float32
 
 @dataclass
 class Ledger:
-    """Memory in use on the host or on a device, by purpose.
+    """Memory in use on the host or on a device, by purpose."""
 
-    Attributes
-    ----------
-    held : dict of str to int
-        Purpose to bytes.
-    limit : int
-        Available bytes.
-    """
-
-    limit: int
-    held: dict[str, int] = field(default_factory=dict)
+    limit: int  # available bytes
+    held: dict[str, int] = field(default_factory=dict)  # purpose to bytes
 
     @property
     def total(self) -> int:
@@ -68,30 +60,16 @@ class Ledger:
 
 @dataclass(frozen=True)
 class PlannedStage:
-    """Predicted stage of a run; the names are those of the measured `gpupipe.timeline.timeline.Stage`.
+    """Predicted stage of a run; the names are those of the measured `gpupipe.timeline.timeline.Stage`."""
 
-    Attributes
-    ----------
-    name, device, reason : str
-        The stage, its device ("cpu", "gpu"), and the reason for the device.
-    rows : int, optional
-        Rows processed.
-    peak_host_bytes : int
-        Predicted peak memory of the process during the stage.
-    peak_device_bytes : int, optional
-        The same on the device; None on the CPU.
-    parts : int
-        Number of chunks, partitions or batches in which the rows are processed, one at a time.
-    notes : tuple of str
-    """
-
+    # name, device, reason: the stage, its device ("cpu", "gpu"), and the reason for the device.
     name: str
     device: str
     reason: str
-    rows: int | None
-    peak_host_bytes: int
-    peak_device_bytes: int | None = None
-    parts: int = 1
+    rows: int | None  # rows processed
+    peak_host_bytes: int  # predicted peak memory of the process during the stage
+    peak_device_bytes: int | None = None  # the same on the device; None on the CPU
+    parts: int = 1  # number of chunks, partitions or batches in which the rows are processed, one at a time
     notes: tuple[str, ...] = ()
 
 
@@ -106,39 +84,23 @@ HOST_STAGES = ("split", "latency", "export", "report")  # stages that run on the
 
 @dataclass
 class Planner(RunSteps):
-    """Planner that walks through the steps of a run and adds up bytes instead of running them.
-
-    Attributes
-    ----------
-    reason : str
-        The reason for the device of the run.
-    device : Ledger, optional
-        None on the CPU.
-    available : int
-        Free bytes of the host, which decide how files are read.
-    shortages : list of str
-        Messages about stages that do not fit.
-    refusals : list of (str, EstimatorRefusal)
-        Stages that the device cannot run, with the reason.
-    disk_bytes : int
-        Peak size of the rows on disk.
-    lacks : callable
-        Returns whether a library is missing where the run would be.
-    """
+    """Planner that walks through the steps of a run and adds up bytes instead of running them."""
 
     on_disk: ClassVar[bool] = False  # True if the rows are on disk
 
     config: Config
     seen: Preview
-    reason: str
+    reason: str  # the reason for the device of the run
     host: Ledger
-    device: Ledger | None = None
+    device: Ledger | None = None  # None on the CPU
+    # Free bytes of the host, which decide how files are read.
     available: int = field(default_factory=lambda: machine.memory().available)
     stages: list[PlannedStage] = field(default_factory=list)
-    shortages: list[str] = field(default_factory=list)
+    shortages: list[str] = field(default_factory=list)  # messages about stages that do not fit
+    # Stages that the device cannot run, with the reason.
     refusals: list[tuple[str, EstimatorRefusal]] = field(default_factory=list)
-    disk_bytes: int = 0
-    lacks: Callable[[str], bool] = lacks_nothing
+    disk_bytes: int = 0  # peak size of the rows on disk
+    lacks: Callable[[str], bool] = lacks_nothing  # returns whether a library is missing where the run would be
 
     def walk(self) -> None:
         """Plan every stage."""

@@ -96,14 +96,9 @@ def preview(
 ) -> Preview:
     """Sample the tables of `config`, fit its features on the host, and return the preview.
 
-    Parameters
-    ----------
-    device : {"cpu", "gpu"}
-        Device of the run, on which the default models depend.
-    files : InputFiles, optional
-        The files of all tables, if they were listed already.
-    lacks : callable
-        Returns whether a library is missing where the run would be.
+    - `device` ({"cpu", "gpu"}): device of the run, on which the default models depend
+    - `files`: the files of all tables, if they were listed already
+    - `lacks`: returns whether a library is missing where the run would be
 
     Raises
     ------

@@ -32,7 +32,7 @@ class RunPlan:
     # In the order of the run. Several folds are one set of stages, with the memory that the others use.
     stages: tuple[PlannedStage, ...]
     n_rows: int  # rows that have a target and pass the filter
-    is_exact: bool  # true if `n_rows` is known from footers and settings, False if it is estimated from file sizes
+    is_exact: bool  # True if `n_rows` is known from footers and settings, False if it is estimated from file sizes
     host_limit: int  # bytes that this process may use
     device_limit: int | None  # bytes of the GPU; None on the CPU
     # The reason why the run would fail, with what to change; None if it would not
@@ -83,12 +83,8 @@ class RunPlan:
 def make_plan(config: Config, assume_gpu: int | None = None, files: InputFiles | None = None) -> RunPlan:
     """Return the plan of a run of `config`.
 
-    Parameters
-    ----------
-    assume_gpu : int, optional
-        Plan for a GPU with this many bytes, regardless of this machine.
-    files : InputFiles, optional
-        The files of all tables, if they were listed already.
+    - `assume_gpu`: plan for a GPU with this many bytes, regardless of this machine
+    - `files`: the files of all tables, if they were listed already
 
     Raises
     ------
@@ -111,14 +107,9 @@ def plan_sample(
 ) -> RunPlan:
     """Return the plan of a run of `config` whose tables were sampled.
 
-    Parameters
-    ----------
-    limit : int, optional
-        Bytes of the GPU; None for a run on the CPU.
-    reason : str
-        The reason for the device.
-    lacks : callable
-        Returns whether a library is missing where the run would be.
+    - `limit`: bytes of the GPU; None for a run on the CPU
+    - `reason`: the reason for the device
+    - `lacks`: returns whether a library is missing where the run would be
     """
     memory = machine.memory(limit=config.limits.memory)
     device = None if limit is None else Ledger(limit)

@@ -27,14 +27,9 @@ def bars_svg(heights: Sequence[float]) -> Markup:
 def inline_svg(svg: str, name: str, label: str) -> str:
     """Return the ``<svg>`` element for a page.
 
-    Parameters
-    ----------
-    svg : str
-        A whole SVG file, drawn in the colours of `gpupipe.report.theme`.
-    name : str
-        Unique on the page; the prefix of each id, so that no two plots share one.
-    label : str
-        Description for screen readers.
+    - `svg`: a whole SVG file, drawn in the colours of `gpupipe.report.theme`
+    - `name`: unique on the page; the prefix of each id, so that no two plots share one
+    - `label`: description for screen readers
     """
     body = svg[svg.index("<svg") :]
     view_box = re.search(r'viewBox="[^"]*"', body)

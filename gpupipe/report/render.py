@@ -40,11 +40,7 @@ def render(data: ReportData, folder: Path, settings: Report | None = None) -> Pa
 
     The page needs no other file, no script and no network. Every value of the data is escaped.
 
-    Parameters
-    ----------
-    folder : Path
-        An existing directory.
-    settings : Report, optional
+    `folder`: an existing directory.
 
     Returns
     -------

@@ -15,24 +15,15 @@ class TriedCounts:
 
     With cross-validation or validation rows the same alternatives are trained several times; each counts once.
 
-    Attributes
-    ----------
-    models : int
-        Candidates of the leaderboard; an ensemble counts with each model that it tried.
-    trials : int
-        Trials of tuning.
-    features : int
-        Candidates of the op ``generate``.
-
     Examples
     --------
     >>> print(TriedCounts(14, trials=50, features=2312))
     14 models, 50 trials and 2,312 candidate features
     """
 
-    models: int = 1
-    trials: int = 0
-    features: int = 0
+    models: int = 1  # candidates of the leaderboard; an ensemble counts with each model that it tried
+    trials: int = 0  # trials of tuning
+    features: int = 0  # candidates of the op ``generate``
 
     @property
     def is_choice(self) -> bool:
@@ -50,12 +41,8 @@ class TriedCounts:
 def count_tried(searches: Iterable[SearchRecord | None], n_features: int = 0) -> TriedCounts:
     """Return the counts of a run.
 
-    Parameters
-    ----------
-    searches : iterable of SearchRecord, optional
-        The search of each candidate of the leaderboard; None for a candidate that is one model.
-    n_features : int
-        Number of candidate features.
+    - `searches`: the search of each candidate of the leaderboard; None for a candidate that is one model
+    - `n_features`: number of candidate features
     """
     models = trials = 0
     for search in searches:

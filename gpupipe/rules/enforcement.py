@@ -30,10 +30,7 @@ def settle(
 ) -> list[str]:
     """Return warnings for violations of rules that only warn.
 
-    Raises
-    ------
-    SchemaError
-        If other rules are violated; the message lists all violations.
+    Raise SchemaError if other rules are violated; the message lists all violations.
     """
     refused = [each for each in broken if not each.warns]
     warned = [each for each in broken if each.warns]
@@ -50,12 +47,8 @@ def enforce_served(
 ) -> list[str]:
     """Check a table to predict, and return the warnings of rules that only warn.
 
-    Missing columns are skipped, because the model reports them itself.
-
-    Raises
-    ------
-    SchemaError
-        If rules are violated, or a column has another kind than in training.
+    Missing columns are skipped, because the model reports them itself. Raise SchemaError if rules are violated, or a
+    column has another kind than in training.
     """
     found = [each for each in served if each.column in arrow.column_names]
     if not found:

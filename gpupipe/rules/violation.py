@@ -15,32 +15,18 @@ LINES = 24
 
 @dataclass(frozen=True)
 class RuleViolation:
-    """A violated rule of a column, and the violating rows.
-
-    Attributes
-    ----------
-    rule : str
-        The rule in YAML: ``"range: [0, 100]"``.
-    n_rows : int
-        Number of violating rows; 0 if only the column as a whole violates the rule, which `detail` explains.
-    rows, values : tuple
-        The first violating rows, at most `ROWS_SHOWN`, counted from 0, and their values as text.
-    warns : bool
-        True for a warning, False for an error.
-    extremes : tuple of two numbers or times, optional
-        For a range: the minimum and maximum of the column, times in microseconds since 1970-01-01 UTC.
-    detail : str
-        For a rule about the kind: the kind of the column.
-    """
+    """A violated rule of a column, and the violating rows."""
 
     column: str
-    rule: str
-    n_rows: int
+    rule: str  # the rule in YAML: ``"range: [0, 100]"``
+    n_rows: int  # number of violating rows; 0 if only the column as a whole violates the rule, which `detail` explains
+    # rows, values: the first violating rows, at most `ROWS_SHOWN`, counted from 0, and their values as text.
     rows: tuple[int, ...]
     values: tuple[str, ...]
-    warns: bool = False
+    warns: bool = False  # True for a warning, False for an error
+    # For a range: the minimum and maximum of the column, times in microseconds since 1970-01-01 UTC.
     extremes: tuple[Any, Any] | None = None
-    detail: str = ""
+    detail: str = ""  # for a rule about the kind: the kind of the column
 
     def shifted(self, by: int) -> RuleViolation:
         """Return the violation with `by` added to its row numbers."""

@@ -30,11 +30,8 @@ TYPES = {"text": pa.string(), "boolean": pa.bool_(), "integer": pa.int64(), "num
 def read_arrow(body: bytes, model: ServedModel, max_rows: int) -> list[Mapping[str, Any]]:
     """Return the rows of an Arrow IPC stream, with those of its columns that the model reads or has rules for.
 
-    Raises
-    ------
-    RequestProblem
-        If the stream is malformed or compressed, has more than `max_rows` rows, or a column of another type than
-        numbers, booleans, strings, dates and times, or no rows and not all columns.
+    Raise RequestProblem if the stream is malformed or compressed, has more than `max_rows` rows, or a column of another
+    type than numbers, booleans, strings, dates and times, or no rows and not all columns.
     """
     try:
         _require_plain(body, max_rows)

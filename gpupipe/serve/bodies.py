@@ -58,10 +58,7 @@ class RequestRows:
 def read_rows(body: bytes, content_type: bytes, model: ServedModel, max_rows: int) -> RequestRows:
     """Return the rows of a request body.
 
-    Raises
-    ------
-    RequestProblem
-        If the type is not supported, or the body is malformed or has more than `max_rows` rows.
+    Raise RequestProblem if the type is not supported, or the body is malformed or has more than `max_rows` rows.
     """
     kind = content_type.partition(b";")[0].strip().lower() if content_type else JSON
     if kind == JSON:

@@ -71,10 +71,7 @@ class Documents:
     ) -> int:
         """Answer a request and return its status.
 
-        Raises
-        ------
-        RequestProblem
-            If the path (status 404) or its method (405) is unknown.
+        Raise RequestProblem if the path (status 404) or its method (405) is unknown.
         """
         status = 200
 

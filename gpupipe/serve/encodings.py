@@ -33,12 +33,8 @@ def decompress(body: bytes, encoding: bytes, max_bytes: int) -> bytes:
     """Return the content of a body with the header Content-Encoding; no more than `max_bytes` are decompressed.
 
     What decompresses to more than 1 MiB and 200 times its size is refused there: it is made to keep a server busy.
-
-    Raises
-    ------
-    RequestProblem
-        If the encoding is not supported (status 415), the body is malformed or incomplete (400), or its content is
-        longer than `max_bytes` or compressed too much (413).
+    Raise RequestProblem if the encoding is not supported (status 415), the body is malformed or incomplete (400), or
+    its content is longer than `max_bytes` or compressed too much (413).
     """
     name = encoding.strip().lower()
     if name == b"identity":

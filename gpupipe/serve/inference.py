@@ -53,10 +53,7 @@ class InferenceRequest:
 def read_inference(body: bytes, header_length: bytes | None, model: ServedModel, max_rows: int) -> InferenceRequest:
     """Return the rows and the requested outputs of a request.
 
-    Raises
-    ------
-    RequestProblem
-        If the request is malformed, or has more than `max_rows` rows.
+    Raise RequestProblem if the request is malformed, or has more than `max_rows` rows.
     """
     head, binary = _split(body, header_length)
     found = parse_json(head)

@@ -68,16 +68,9 @@ class ServedModel:
 
         `path` is a run directory, a model directory, or a symbolic link to one. `name` defaults to that of its run. If
         `allow_code`, the Python code in the model may run. If `prepare_explanations`, the first explanation should take
-        no longer than later ones.
-
-        Raises
-        ------
-        ArtifactError
-            If the model is missing, corrupt, or has an unsupported format.
-        ConfigError
-            If it predicts from further tables, or from code that is not allowed.
-        DataError, ConfigError
-            If explanations are to be prepared, and the model cannot be explained.
+        no longer than later ones. Raise ArtifactError if the model is missing, corrupt, or has an unsupported format;
+        ConfigError if it predicts from further tables, or from code that is not allowed; DataError, ConfigError if
+        explanations are to be prepared, and the model cannot be explained.
         """
         from gpupipe.inference.scorer.load import open_scorer
 

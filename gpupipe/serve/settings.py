@@ -65,22 +65,9 @@ def setting(option: str, default: Any, help: str, *, unit: str = "", **attribute
 
 @dataclass(frozen=True)
 class ServeSettings:
-    """Address, processes and limits of a server; each help text is that of the field's option.
+    """Address, processes and limits of a server; each help text is that of the field's option."""
 
-    Attributes
-    ----------
-    model : str
-        A run directory, a model directory, or a symbolic link to one.
-    drift_rows : int
-        10,000, the least that a full window has by default, find a shift of 0.2 standard deviations in any of hundreds
-        of columns.
-    allow_code : bool
-        Whether the Python code in the model may run.
-    limits : UntrustedLimits, optional
-        Limits of each process of an untrusted model: on opening it, each turn of the event loop and 32 explanations.
-    """
-
-    model: str
+    model: str  # a run directory, a model directory, or a symbolic link to one
     host: str = setting("--host", "127.0.0.1", "Address to listen on.")
     port: int = setting("--port", 8080, "Port to listen on. 0: a free port, which is printed.", low=0, high=65535)
     workers: int = setting(
@@ -118,6 +105,8 @@ class ServeSettings:
         "Compare the predicted rows with the training rows of the model, for GET /drift and the metrics.",
         choices=("on", "off"),
     )
+    # 10,000, the least that a full window has by default, find a shift of 0.2 standard deviations in any of hundreds of
+    # columns.
     drift_rows: int = setting(
         "--drift-rows",
         20_000,
@@ -168,7 +157,8 @@ class ServeSettings:
         multiple=True,
     )
     name: str = setting("--name", "", "Name of the model in the Open Inference Protocol. Default: that of its run.")
-    allow_code: bool = False
+    allow_code: bool = False  # whether the Python code in the model may run
+    # Limits of each process of an untrusted model: on opening it, each turn of the event loop and 32 explanations.
     limits: UntrustedLimits | None = None
 
     @property

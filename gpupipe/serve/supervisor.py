@@ -62,13 +62,7 @@ class Supervisor:
         self._kill_at = float("inf")
 
     def run(self) -> int:
-        """Serve until a signal; return its number.
-
-        Raises
-        ------
-        GpupipeError
-            If a worker cannot start for the first time.
-        """
+        """Serve until a signal; return its number; raise GpupipeError if a worker cannot start for the first time."""
         ear, mouth = socket.socketpair()
         ear.setblocking(False)
         mouth.setblocking(False)

@@ -31,18 +31,13 @@ def make_splits(
     are missing; ConfigError if ``cutoff``, ``gap`` or ``window`` does not match the type of the column, or ``column``
     names an unknown level.
 
-    Parameters
-    ----------
-    y : array of int, shape (n_rows,), optional
-        Class codes; None if there are no classes to stratify by.
-    groups : array, shape (n_rows,), optional
-        Values of the column ``split.group``.
-    times : array of int64 or float, shape (n_rows,), optional
-        Values of the column ``split.time``; int64 is microseconds since 1970-01-01 UTC.
-    seed : int
-        Random seed unless ``split.seed`` is set.
-    parts : (array of int, shape (n_rows,), sequence), optional
-        Codes of the column ``split.column``, and the level of each code.
+    - `y` (array of int, shape (n_rows,)): class codes; None if there are no classes to stratify by
+    - `groups` (array, shape (n_rows,)): values of the column ``split.group``
+    - `times` (array of int64 or float, shape (n_rows,)): values of the column ``split.time``; int64 is microseconds
+      since 1970-01-01 UTC
+    - `seed`: random seed unless ``split.seed`` is set
+    - `parts` ((array of int, shape (n_rows,), sequence)): codes of the column ``split.column``, and the level of each
+      code
     """
     seed = seed if split.seed is None else split.seed
     if split.time is not None:
@@ -84,10 +79,7 @@ def check_splits(
 def check_classes(split: Split, y: Array | None) -> None:
     """Raise RareClassError if a class has too few rows to be stratified.
 
-    Parameters
-    ----------
-    y : array of int64, shape (n_rows,), optional
-        Class codes.
+    `y` (array of int64, shape (n_rows,)): class codes.
     """
     import numpy as np
 

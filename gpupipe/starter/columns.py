@@ -106,30 +106,16 @@ def _of_integers(column: ColumnFacts) -> ColumnDeclaration | None:
 
 @dataclass(frozen=True)
 class TableColumns:
-    """The columns of a table.
-
-    Attributes
-    ----------
-    facts : mapping of str to ColumnFacts
-    declared : mapping of str to ColumnDeclaration
-        The entries of ``schema:``.
-    dropped : mapping of str to str
-        The entries of ``drop:``, each with the reason.
-    distinct_facts : mapping of str to ColumnFacts
-        The facts of the rows that do not repeat an earlier row.
-    n_repeated : int
-        Number of rows that repeat an earlier row; 0 if the table is too long to compare them.
-    sentinels : mapping of str to Sentinel
-        The values that mark missing values, which are null in `source_table` and `facts`, except for those that
-        ``csv.null_values`` has.
-    """
+    """The columns of a table."""
 
     source_table: SourceTable
     facts: Mapping[str, ColumnFacts]
-    declared: Mapping[str, ColumnDeclaration]
-    dropped: Mapping[str, str]
-    distinct_facts: Mapping[str, ColumnFacts]
-    n_repeated: int = 0
+    declared: Mapping[str, ColumnDeclaration]  # the entries of ``schema:``
+    dropped: Mapping[str, str]  # the entries of ``drop:``, each with the reason
+    distinct_facts: Mapping[str, ColumnFacts]  # the facts of the rows that do not repeat an earlier row
+    n_repeated: int = 0  # number of rows that repeat an earlier row; 0 if the table is too long to compare them
+    # The values that mark missing values, which are null in `source_table` and `facts`, except for those that
+    # ``csv.null_values`` has.
     sentinels: Mapping[str, Sentinel] = field(default_factory=dict)
 
     @property

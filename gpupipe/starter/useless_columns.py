@@ -41,11 +41,7 @@ PARTS = {
 def find_useless_columns(facts: Mapping[str, ColumnFacts], known: set[str]) -> dict[str, str]:
     """Return the columns to drop, each with a short reason.
 
-    Parameters
-    ----------
-    facts : mapping of str to ColumnFacts
-    known : set of str
-        Columns with a declared kind: their texts are dates or numbers.
+    `known`: columns with a declared kind: their texts are dates or numbers.
     """
     reasons = {name: _reason(column, name in known) for name, column in facts.items()}
     return {name: reason for name, reason in reasons.items() if reason}

@@ -15,27 +15,19 @@ from gpupipe.tensors.receipt import Receipt
 def hand_over(X: Any, library: str, copy: bool = False) -> tuple[Any, Receipt]:
     """Return `X` as a tensor of `library`, and the receipt of the hand-over.
 
-    Parameters
-    ----------
-    X : array
-        A NumPy, CuPy, PyTorch, JAX or TensorFlow array; a pyarrow Array, ChunkedArray, Table, RecordBatch or Tensor; or
-        any object with ``__dlpack__`` or ``__cuda_array_interface__``.
-    library : {"torch", "jax", "tensorflow", "numpy"}
-    copy : bool
-        False: the tensor shares the memory of `X`, with its dtype, strides and device, or DataError is raised. True:
-        the tensor gets new memory by exactly one copy; the dtype stays.
+    Raise DataError if it cannot be done without a copy (or with one); the message gives the reason; ConfigError if `X`
+    is not an array, or the library is unknown or not installed.
+
+    - `X`: a NumPy, CuPy, PyTorch, JAX or TensorFlow array; a pyarrow Array, ChunkedArray, Table, RecordBatch or Tensor;
+      or any object with ``__dlpack__`` or ``__cuda_array_interface__``
+    - `library`: {"torch", "jax", "tensorflow", "numpy"}
+    - `copy`: false: the tensor shares the memory of `X`, with its dtype, strides and device, or DataError is raised.
+      True: the tensor gets new memory by exactly one copy; the dtype stays.
 
     Returns
     -------
     tensor
         It keeps its memory alive even after `X` is deleted.
-
-    Raises
-    ------
-    DataError
-        If it cannot be done without a copy (or with one); the message gives the reason.
-    ConfigError
-        If `X` is not an array, or the library is unknown or not installed.
     """
     target = _target(library)
     if not copy and target.owns(X):

@@ -14,12 +14,8 @@ READ_ONLY = "is read-only, which tensors cannot be"
 class ZeroCopyObstacle(Exception):
     """The reason a zero-copy hand-over is impossible; a copy solves it, or it becomes a user error.
 
-    Attributes
-    ----------
-    reason : str
-        Completes the sentence "it ...".
-    fix : str
-        Instruction for the user: `COPY`, or another one if a copy does not help.
+    - `reason`: completes the sentence "it ..."
+    - `fix`: instruction for the user: `COPY`, or another one if a copy does not help
     """
 
     def __init__(self, reason: str, fix: str = COPY) -> None:

@@ -25,12 +25,8 @@ from gpupipe.tensors.handover_obstacles import (
 class TensorLibrary(ABC):
     """A tensor library.
 
-    Attributes
-    ----------
-    order : {"C", None}
-        ``"C"`` if a copy for this library must be row-major.
-    host_only : bool
-        Whether its arrays are always in host memory.
+    - `order` ({"C", None}): ``"C"`` if a copy for this library must be row-major
+    - `host_only`: whether its arrays are always in host memory
     """
 
     name: str

@@ -116,14 +116,10 @@ class CudaMover:
     has no effect where RMM allocates. By the bandwidths of an H200 and of PCIe 5, the copy takes about 2 % of the
     time of the transfer.
 
-    Parameters
-    ----------
-    parts : sequence of tensor
-        Tensors whose rows are sent; they define the shapes and dtypes of the buffers.
-    batch_size : int
-        Maximum number of rows per batch.
-    depth : int
-        Number of mini-batches in flight. Buffers are one more: `prefetch` allows the next fill before the copy out.
+    - `parts`: tensors whose rows are sent; they define the shapes and dtypes of the buffers
+    - `batch_size`: maximum number of rows per batch
+    - `depth`: number of mini-batches in flight. Buffers are one more: `prefetch` allows the next fill before the copy
+      out.
     """
 
     def __init__(self, device: Any, parts: Sequence[Array], batch_size: int, depth: int) -> None:

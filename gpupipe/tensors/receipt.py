@@ -7,38 +7,17 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Receipt:
-    """The memory of a tensor that was handed over.
+    """The memory of a tensor that was handed over."""
 
-    Attributes
-    ----------
-    library : {"torch", "jax", "tensorflow", "numpy"}
-        Library of the tensor.
-    pointer : int
-        Address of its first element.
-    bytes : int
-        Size of its elements in bytes.
-    strides : tuple of int
-        Bytes from one element to the next, along each axis.
-    shape : tuple of int
-    dtype : str
-        NumPy's name, such as ``"float32"``.
-    device : str
-        ``"cpu"`` or ``"cuda:0"``.
-    copied : bool
-        Whether the memory is a copy, made because ``copy=True`` was passed.
-    reason : str
-        The obstacle to a zero-copy hand-over; ``""`` without one.
-    """
-
-    library: str
-    pointer: int
-    bytes: int
-    strides: tuple[int, ...]
+    library: str  # library of the tensor
+    pointer: int  # address of its first element
+    bytes: int  # size of its elements in bytes
+    strides: tuple[int, ...]  # bytes from one element to the next, along each axis
     shape: tuple[int, ...]
-    dtype: str
-    device: str
-    copied: bool
-    reason: str = ""
+    dtype: str  # NumPy's name, such as ``"float32"``
+    device: str  # ``"cpu"`` or ``"cuda:0"``
+    copied: bool  # whether the memory is a copy, made because ``copy=True`` was passed
+    reason: str = ""  # the obstacle to a zero-copy hand-over; ``""`` without one
 
     def __str__(self) -> str:
         how = "copied" if self.copied else "no copy"

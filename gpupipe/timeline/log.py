@@ -15,10 +15,7 @@ from gpupipe.timeline.timeline import Level, Note, Stage
 class JsonLog:
     """Listener that appends to a file; each line is written at once, so that a killed run keeps its log.
 
-    Parameters
-    ----------
-    path : Path
-        The file; lines are appended to an existing one.
+    `path`: the file; lines are appended to an existing one.
     """
 
     def __init__(self, path: Path) -> None:

@@ -36,22 +36,12 @@ Level = Literal["info", "warning", "error"]
 
 @dataclass(frozen=True)
 class Note:
-    """Note of a run.
-
-    Attributes
-    ----------
-    text : str
-    level : {"info", "warning", "error"}
-    stage : str
-        Name of its stage, "" for a note that belongs to none.
-    traceback : str
-        That of the error, for an optional part of a run that failed; "" for other notes.
-    """
+    """Note of a run."""
 
     text: str
     level: Level = "info"
-    stage: str = ""
-    traceback: str = ""
+    stage: str = ""  # name of its stage, "" for a note that belongs to none
+    traceback: str = ""  # that of the error, for an optional part of a run that failed; "" for other notes
 
     def __str__(self) -> str:
         return self.text
@@ -59,70 +49,38 @@ class Note:
 
 @dataclass(eq=False, repr=False)
 class Stage:
-    """One step of a run. The code of the stage sets `rows` and `interpreter`.
+    """One step of a run. The code of the stage sets `rows` and `interpreter`."""
 
-    Attributes
-    ----------
-    name, device, reason : str
-        Name of the step, "cpu" or "gpu", and the reason for that choice.
-    depth : int
-        0 for a top-level stage, 1 for a stage inside it, and so on.
-    start_seconds : float
-        Start, in seconds after the start of the timeline.
-    rows : int, optional
-        Rows processed.
-    interpreter : str, optional
-        Interpreter that ran the feature program (feature stages).
-    engines : dict of str to str
-        Engine of each family of kernels that ran on the host.
-    seconds, cpu_seconds : float
-        Wall time, and processor time of all threads of this process.
-    peak_host_bytes : int
-        Peak memory of the process from its start to the end of the stage, as the system reports it. It never
-        decreases.
-    peak_device_bytes : int, optional
-        Peak memory on the device; None on the CPU.
-    bytes_to_device, bytes_to_host : int
-        Bytes that gpupipe moved between host and device.
-    receipts : list of dict
-        Arrays handed over to another library: pointer, bytes, strides, device, and whether they were copied.
-    workers : list of dict
-        Use of each worker of a cluster: rows, tasks, seconds, and bytes held, spilled and held at the peak.
-    rows_held : dict of str to int
-        Rows of the stage that each worker holds, by its address.
-    epochs : list of dict
-        Losses of each epoch, for a training that has epochs.
-    counters : CounterStatistics
-        Mean and largest value of each hardware counter, over the sampling periods that are entirely in the stage.
-    status : {"running", "done", "failed"}
-    progress : ProgressMeter, optional
-        Progress of a long step of the stage; kept when it ends.
-    is_timing : bool
-        True if the stage times single calls: displays then redraw nothing while it runs, which would delay some calls.
-    """
-
+    # name, device, reason: name of the step, "cpu" or "gpu", and the reason for that choice.
     name: str
     device: str
     reason: str = ""
-    depth: int = 0
-    start_seconds: float = 0.0
-    rows: int | None = None
-    interpreter: str | None = None
-    engines: dict[str, str] = field(default_factory=dict)
+    depth: int = 0  # 0 for a top-level stage, 1 for a stage inside it, and so on
+    start_seconds: float = 0.0  # start, in seconds after the start of the timeline
+    rows: int | None = None  # rows processed
+    interpreter: str | None = None  # interpreter that ran the feature program (feature stages)
+    engines: dict[str, str] = field(default_factory=dict)  # engine of each family of kernels that ran on the host
+    # seconds, cpu_seconds: wall time, and processor time of all threads of this process.
     seconds: float = 0.0
     cpu_seconds: float = 0.0
+    # Peak memory of the process from its start to the end of the stage, as the system reports it. It never decreases.
     peak_host_bytes: int = 0
-    peak_device_bytes: int | None = None
+    peak_device_bytes: int | None = None  # peak memory on the device; None on the CPU
+    # bytes_to_device, bytes_to_host: bytes that gpupipe moved between host and device.
     bytes_to_device: int = 0
     bytes_to_host: int = 0
+    # Arrays handed over to another library: pointer, bytes, strides, device, and whether they were copied.
     receipts: list[dict[str, Any]] = field(default_factory=list)
+    # Use of each worker of a cluster: rows, tasks, seconds, and bytes held, spilled and held at the peak.
     workers: list[dict[str, Any]] = field(default_factory=list)
-    rows_held: dict[str, int] = field(default_factory=dict)
-    epochs: list[dict[str, float]] = field(default_factory=list)
+    rows_held: dict[str, int] = field(default_factory=dict)  # rows of the stage that each worker holds, by its address
+    epochs: list[dict[str, float]] = field(default_factory=list)  # losses of each epoch, for a training that has epochs
+    # Mean and largest value of each hardware counter, over the sampling periods that are entirely in the stage.
     counters: CounterStatistics = field(default_factory=CounterStatistics)
     status: Literal["running", "done", "failed"] = "running"
     notes: list[Note] = field(default_factory=list)
-    progress: ProgressMeter | None = None
+    progress: ProgressMeter | None = None  # progress of a long step of the stage; kept when it ends
+    # True if the stage times single calls: displays then redraw nothing while it runs, which would delay some calls.
     is_timing: bool = False
     _listeners: Sequence[Listener] = field(default=(), repr=False)
     _hide: Callable[[str], str] = field(default=str, repr=False)
@@ -209,27 +167,15 @@ class Timeline:
 
     One thread opens and closes stages; a stage opened inside another is one level deeper.
 
-    Parameters
-    ----------
-    listeners : sequence of Listener
-        Notified of each stage and note at once.
-    stop_signal : StopSignal, optional
-        Checked before each top-level stage that is not in a `postpone_stop` block.
-    hide : callable
-        Removes secrets from notes and reasons.
+    - `listeners`: notified of each stage and note at once
+    - `stop_signal`: checked before each top-level stage that is not in a `postpone_stop` block
+    - `hide`: removes secrets from notes and reasons
 
-    Attributes
-    ----------
-    notes : list of Note
-        Notes that belong to no stage.
-    limits : callable
-        Returns the use of each limit up to now, as records of timeline.json.
-    tracked : callable
-        Returns the tracked run of each tracker, as records of timeline.json.
-    imports : dict of str to float
-        Library to the wall seconds of importing it, which no stage contains.
-    samples : HardwareSamples, optional
-        Hardware counters over the run, also while it is running; None if they are not sampled.
+    - `notes`: notes that belong to no stage
+    - `limits`: returns the use of each limit up to now, as records of timeline.json
+    - `tracked`: returns the tracked run of each tracker, as records of timeline.json
+    - `imports`: library to the wall seconds of importing it, which no stage contains
+    - `samples`: hardware counters over the run, also while it is running; None if they are not sampled
     """
 
     def __init__(
@@ -256,12 +202,8 @@ class Timeline:
     def stage(self, name: str, where: Place, *, is_timing: bool = False) -> Iterator[Stage]:
         """Record the ``with`` block as one stage; a block that raises is recorded as failed.
 
-        Parameters
-        ----------
-        where : Place
-            Device of the stage; its meter measures what the stage uses.
-        is_timing : bool
-            See `Stage`.
+        - `where`: device of the stage; its meter measures what the stage uses
+        - `is_timing`: see `Stage`
 
         Raises
         ------
@@ -305,10 +247,8 @@ class Timeline:
     def show_progress(self, read: ReadProgress) -> Iterator[None]:
         """Show the progress of the ``with`` block as that of the innermost open stage.
 
-        Parameters
-        ----------
-        read : callable
-            Returns the current `gpupipe.models.progress.ProgressReport`, or None. Displays call it from their threads.
+        `read`: returns the current `gpupipe.models.progress.ProgressReport`, or None. Displays call it from their
+        threads.
         """
         if not self._open:
             yield

@@ -98,10 +98,8 @@ class Job:
     def strata(self, rows: Array | None = None) -> Array | None:
         """Return the code of each row for stratified splits: its class, or that of its classes of several targets.
 
-        Parameters
-        ----------
-        rows : array of bool, shape (n_rows,), optional
-            Of several targets: the rows that are split further, as a class may be frequent in others only.
+        `rows` (array of bool, shape (n_rows,)): of several targets: the rows that are split further, as a class may be
+        frequent in others only.
         """
         if rows is None or self.y is None or not self.goal.targets:
             return stratum_codes(self.goal, self.y, self.config.split.cv or 0)
@@ -223,21 +221,12 @@ def tuned_entry(entry: ModelEntry, found: ModelCheckpoint) -> ModelEntry:
 class CandidateTraining:
     """Training of candidates on the same rows: features first, then each model and its predictions.
 
-    Parameters
-    ----------
-    fit_mask : array of bool, shape (n_rows,)
-        The training rows, from which everything is learned.
-    parts : mapping of str to array of bool
-        Sets of rows to predict, by name.
-    label : str
-        Prefix of the stage names.
-    n_rounds : int
-        Number of training rounds of the run.
+    - `fit_mask` (array of bool, shape (n_rows,)): the training rows, from which everything is learned
+    - `parts`: sets of rows to predict, by name
+    - `label`: prefix of the stage names
+    - `n_rounds`: number of training rounds of the run
 
-    Attributes
-    ----------
-    candidates : list of Candidate
-        The candidates so far, in the order of training.
+    `candidates`: the candidates so far, in the order of training.
     """
 
     def __init__(

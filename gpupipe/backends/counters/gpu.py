@@ -18,18 +18,11 @@ SLOWDOWN = 0x08 | 0x20 | 0x40 | 0x80
 class GpuCounters:
     """Counters of the first GPUs, or slices of GPUs (MIG), that this process may use.
 
-    The counters of the GPU at position 0 of ``CUDA_VISIBLE_DEVICES`` begin with ``gpu0_``. Memory is that of the
-    slice, also in use by other processes; power, temperature, clocks and PCIe are those of the whole GPU.
+    The counters of the GPU at position 0 of ``CUDA_VISIBLE_DEVICES`` begin with ``gpu0_``. Memory is that of the slice,
+    also in use by other processes; power, temperature, clocks and PCIe are those of the whole GPU. Raise
+    CounterUnavailable if the driver cannot be used.
 
-    Attributes
-    ----------
-    devices : dict of str to str
-        Prefix of the counters to the name of the GPU.
-
-    Raises
-    ------
-    CounterUnavailable
-        If the driver cannot be used.
+    `devices`: prefix of the counters to the name of the GPU.
     """
 
     def __init__(self, n_gpus: int) -> None:

@@ -17,21 +17,12 @@ class HardwareSamples:
     Each value describes one period. Once there are `most` of them, neighbours are combined and the period doubles, so
     that a run of any length has between ``most / 2`` and `most` values of each counter.
 
-    Parameters
-    ----------
-    start_seconds : float
-        Start of the first period, in seconds after the start of the run's timeline.
-    most : int
-        An even number.
+    - `start_seconds`: start of the first period, in seconds after the start of the run's timeline
+    - `most`: an even number
 
-    Attributes
-    ----------
-    period_seconds : float
-        The current period of the values.
-    devices : dict of str to str
-        Prefix of the counters of a GPU to its name: ``{"gpu0": "NVIDIA H100 80GB HBM3"}``.
-    unavailable : dict of str to str
-        Counter to the reason that it cannot be read.
+    - `period_seconds`: the current period of the values
+    - `devices`: prefix of the counters of a GPU to its name: ``{"gpu0": "NVIDIA H100 80GB HBM3"}``
+    - `unavailable`: counter to the reason that it cannot be read
 
     Examples
     --------

@@ -22,18 +22,10 @@ GUEST = 8  # guest time is included in user time
 
 
 class ProcessUse(NamedTuple):
-    """Use of one process.
+    """Use of one process."""
 
-    Attributes
-    ----------
-    started : str
-        Start, which tells the process from a later one with the same number.
-    cpu_ticks : int
-        Processor time, with that of ended children.
-    """
-
-    started: str
-    cpu_ticks: int
+    started: str  # start, which tells the process from a later one with the same number
+    cpu_ticks: int  # processor time, with that of ended children
     resident_bytes: int
 
 

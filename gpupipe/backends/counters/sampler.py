@@ -19,12 +19,8 @@ class HardwareSampler:
     exceeds its own is not read in every period. A reader whose counters are unavailable is dropped for the rest of the
     run. One that fails in another way leaves a gap; until it succeeds, its last error is recorded as the reason.
 
-    Parameters
-    ----------
-    clock : callable
-        Returns the seconds since the start of the run's timeline.
-    cpu_clock : callable
-        Returns the processor seconds of the calling thread.
+    - `clock`: returns the seconds since the start of the run's timeline
+    - `cpu_clock`: returns the processor seconds of the calling thread
     """
 
     def __init__(

@@ -143,11 +143,7 @@ class CupyMemory(DeviceMemory):
 
     CuPy's ``MemoryAsyncPool`` is not used: its ``set_limit`` sets the release threshold, not a limit, and it creates a
     context on every visible GPU (checked: CuPy 14.2). A PyTorch that is imported later allocates from the pool too.
-
-    Raises
-    ------
-    DeviceError
-        If an option needs RAPIDS, or the GPU has no memory pools.
+    Raise DeviceError if an option needs RAPIDS, or the GPU has no memory pools.
     """
 
     def __init__(self, options: DeviceOptions) -> None:

@@ -53,28 +53,16 @@ class SampleRows:
 class SelectionSample:
     """Sampled rows, of which some screen candidates and the others confirm them.
 
-    Parameters
-    ----------
-    columns : sequence of expression
-        All columns, as earlier ops left them; times and texts are ignored.
-    base : sequence of NumericExpr
-        Existing features that are not in `columns`.
+    - `columns`: all columns, as earlier ops left them; times and texts are ignored
+    - `base`: existing features that are not in `columns`
 
-    Attributes
-    ----------
-    y : array of float64, shape (n_rows,)
-        Class codes, or standardized numbers.
-    fold : array of int64, shape (n_rows,)
-        0 for rows that confirm, 1 to `FOLDS` for rows that screen, at random. Rows that confirm are later or of other
-        groups than those that screen if the target has times or groups.
-    values : dict of str to array of float32, shape (n_rows,)
-        Of the numbers, on the device.
-    codes : dict of str to array of int64, shape (n_rows,)
-        Of the categories, on the host.
-    base : array of float32, shape (n_rows, n_columns)
-        The existing features, on the host.
-    is_code : list of bool
-        Whether each column of `base` contains category codes.
+    - `y` (array of float64, shape (n_rows,)): class codes, or standardized numbers
+    - `fold` (array of int64, shape (n_rows,)): 0 for rows that confirm, 1 to `FOLDS` for rows that screen, at random.
+      Rows that confirm are later or of other groups than those that screen if the target has times or groups.
+    - `values` (dict of str to array of float32, shape (n_rows,)): of the numbers, on the device
+    - `codes` (dict of str to array of int64, shape (n_rows,)): of the categories, on the host
+    - `base` (array of float32, shape (n_rows, n_columns)): the existing features, on the host
+    - `is_code`: whether each column of `base` contains category codes
     """
 
     def __init__(

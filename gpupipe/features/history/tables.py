@@ -23,15 +23,10 @@ if TYPE_CHECKING:
 class HistoryRows:
     """A table as derived ops see it, encoded and raw. It records the columns that are read.
 
-    Parameters
-    ----------
-    raw_columns : mapping of str to (ChunkedArray, DeviceNumbers or DeviceDictionary)
-        The same rows as they were read, for keys and texts: values instead of codes. For a table that was read on the
-        device, only the columns that ops may need.
-    label : str
-        The name of the table in messages.
-    unknown : sequence of str
-        Columns that are not known when a model serves, such as the target.
+    - `raw_columns`: the same rows as they were read, for keys and texts: values instead of codes. For a table that was
+      read on the device, only the columns that ops may need.
+    - `label`: the name of the table in messages
+    - `unknown`: columns that are not known when a model serves, such as the target
     """
 
     def __init__(

@@ -35,33 +35,18 @@ NAN = float("nan")
 class ProgramBuilder:
     """Collects the expressions of the ops for one view.
 
-    Parameters
-    ----------
-    statistics : Statistics
-        Reductions over the training rows; shared by all views.
-    view : {"codes", "dense", "embedding"}
-        The form that suits the model: integer ids and unscaled numbers; scaled numbers without nulls; or ids for
-        categories and scaled numbers for numeric columns.
-    withheld : mapping of str to str, optional
-        Columns that no op may select, each with the reason.
-    is_preview : bool
-        Whether the rows are a sample to check the ops on, so that expensive selections can be omitted.
+    - `statistics`: reductions over the training rows; shared by all views
+    - `view` ({"codes", "dense", "embedding"}): the form that suits the model: integer ids and unscaled numbers; scaled
+      numbers without nulls; or ids for categories and scaled numbers for numeric columns
+    - `withheld`: columns that no op may select, each with the reason
+    - `is_preview`: whether the rows are a sample to check the ops on, so that expensive selections can be omitted
 
-    Attributes
-    ----------
-    applied : list of (FeatureOp, str)
-        The ops so far, each with its position in the configuration.
-    columns : dict of str to Expr
-        The columns that ops may select, by name, in their current state.
-    made : dict of str to str
-        Columns that ops have added, each with the op.
-    changed, dropped : dict of str to str
-        Columns that an op has changed or dropped, each with the op.
-    consumed : set of str
-        Columns that have been combined into others; categories among them that an op added need no feature.
-    outputs : dict of str to OutputColumn
-        The matrix columns, by name.
-    notes, warnings : list of str
+    - `applied`: the ops so far, each with its position in the configuration
+    - `columns`: the columns that ops may select, by name, in their current state
+    - `made`: columns that ops have added, each with the op
+    - `changed`, `dropped`: columns that an op has changed or dropped, each with the op
+    - `consumed`: columns that have been combined into others; categories among them that an op added need no feature
+    - `outputs`: the matrix columns, by name
     """
 
     def __init__(

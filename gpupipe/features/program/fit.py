@@ -33,19 +33,13 @@ def fit_features(
 
     Raise ConfigError if an op does not apply to the columns, or no feature remains.
 
-    Parameters
-    ----------
-    ops : sequence of Op
-        In order of application; columns that no feature represents afterwards are handled by `Auto`.
-    statistics : Statistics
-        May be shared by several views: it caches its results.
-    view : {"codes", "dense", "embedding", "combined"}
-        The form that suits the model. In the embedding view, numbers come first and ids last, so that each is one block
-        of the column-major matrix. The combined view has the columns of the others; `FittedFeatures.views` lists them.
-    derivation : Derivation, optional
-        Computation of the derived columns.
-    withheld : mapping of str to str, optional
-        As in `ProgramBuilder`.
+    - `ops`: in order of application; columns that no feature represents afterwards are handled by `Auto`
+    - `statistics`: may be shared by several views: it caches its results
+    - `view` ({"codes", "dense", "embedding", "combined"}): the form that suits the model. In the embedding view,
+      numbers come first and ids last, so that each is one block of the column-major matrix. The combined view has the
+      columns of the others; `FittedFeatures.views` lists them.
+    - `derivation`: computation of the derived columns
+    - `withheld`: as in `ProgramBuilder`
     """
     if view == "combined":
         return _combined([_applied(ops, statistics, part, withheld) for part in MEMBER_VIEWS], derivation)

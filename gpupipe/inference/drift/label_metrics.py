@@ -27,34 +27,20 @@ from gpupipe.typing import Array
 
 @dataclass(frozen=True)
 class LabelledRows:
-    """Rows with a known target.
+    """Rows with a known target."""
 
-    Attributes
-    ----------
-    y : array of float64, shape (n,), or (n, k) for several targets
-    n_unknown : int
-        Rows that are missing because their label is not one of the model's.
-    """
-
-    y: Array
+    y: Array  # float64, shape (n,), or (n, k) for several targets
     predicted: Prediction
-    n_unknown: int
+    n_unknown: int  # rows that are missing because their label is not one of the model's
 
 
 def labelled_rows(targets: pa.Table, predicted: Prediction, goal: Goal) -> LabelledRows:
     """Return the rows in which every target is known.
 
-    Parameters
-    ----------
-    targets : pyarrow.Table
-        The target columns of the predicted rows.
-    predicted : Prediction
-        Calibrated.
+    Raise SchemaError if a numeric target has values that are not numbers.
 
-    Raises
-    ------
-    SchemaError
-        If a numeric target has values that are not numbers.
+    - `targets`: the target columns of the predicted rows
+    - `predicted`: calibrated
     """
     columns, unknown = [], np.zeros(targets.num_rows, bool)
     for own in goal.each:

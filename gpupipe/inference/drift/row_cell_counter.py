@@ -49,23 +49,13 @@ class RowCellCounter:
     """Counter of single rows in the cells of input columns and scores.
 
     The `columns` are input columns of the encoder that are not derived. The `scores` are among the `outputs`, the names
-    of the outputs of the model. Values of rare types are encoded by `by_table`, which refuses them by default.
+    of the outputs of the model. Values of rare types are encoded by `by_table`, which refuses them by default. Raise
+    ValueError if a column has cells of another form than its values, or a score is not an output.
 
-    Attributes
-    ----------
-    n_cells : int
-        Of all columns and scores.
-    dtype : dtype
-        Of the records that are counted.
-    positions : tuple of int
-        Position of each score among the outputs.
-    needs_rows : bool
-        True if raw values are counted: those of texts, and the levels of hashed columns.
-
-    Raises
-    ------
-    ValueError
-        If a column has cells of another form than its values, or a score is not an output.
+    - `n_cells`: of all columns and scores
+    - `dtype`: of the records that are counted
+    - `positions`: position of each score among the outputs
+    - `needs_rows`: True if raw values are counted: those of texts, and the levels of hashed columns
     """
 
     def __init__(

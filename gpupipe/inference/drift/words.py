@@ -22,10 +22,7 @@ LETTERS = 24  # of a level
 def describe_change(column: DriftColumn, counts: Array) -> str:
     """Return the largest changes of a column in words, at most three; ``""`` if no row was counted.
 
-    Parameters
-    ----------
-    counts : array of int64, shape (n_cells,)
-        Other rows per cell.
+    `counts` (array of int64, shape (n_cells,)): other rows per cell.
     """
     if not counts.sum():
         return ""
@@ -97,13 +94,8 @@ class BinQuantile:
 def bin_quantiles(edges: Array, counts: Array, shares: tuple[float, ...]) -> list[BinQuantile]:
     """Return quantiles of values in bins.
 
-    Parameters
-    ----------
-    edges : array, shape (k,)
-        At least one.
-    counts : array of int64, shape (k + 1,)
-        Not all 0.
-    shares : tuple of float
+    - `edges` (array, shape (k,)): at least one
+    - `counts` (array of int64, shape (k + 1,)): not all 0
     """
     x = np.concatenate([edges[:1], edges, edges[-1:]]).astype(np.float64)
     reached = np.concatenate([[0], np.cumsum(counts)]) / counts.sum()

@@ -32,14 +32,8 @@ class ModelExplainer:
     """Explanations of a fitted model. Its methods are thread-safe.
 
     The `estimator` is on the host. `background` returns rows of the matrix that stand for the training rows: float32,
-    shape (n, d).
-
-    Raises
-    ------
-    DataError
-        If the task has no predictions to explain: clusters and embeddings.
-    ConfigError
-        If a library that explains the model is not installed.
+    shape (n, d). Raise DataError if the task has no predictions to explain: clusters and embeddings; ConfigError if a
+    library that explains the model is not installed.
     """
 
     where = ""  # the directory of a loaded model, for messages

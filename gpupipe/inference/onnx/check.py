@@ -26,22 +26,13 @@ REFERENCE_SPLITS = 300_000  # read by the reference in about 10 s
 
 @dataclass(frozen=True)
 class RuntimeComparison:
-    """Differences of the predictions of a file from those of its model.
-
-    Attributes
-    ----------
-    rows : int
-        Number of compared rows.
-    largest : float
-        Largest difference in rows with equal features: of a probability, or relative to the largest prediction.
-    moved : int
-        Rows with a larger difference than `TOLERANCE` and another last digit of a feature.
-    """
+    """Differences of the predictions of a file from those of its model."""
 
     runtime: str
-    rows: int
+    rows: int  # number of compared rows
+    # Largest difference in rows with equal features: of a probability, or relative to the largest prediction.
     largest: float
-    moved: int
+    moved: int  # rows with a larger difference than `TOLERANCE` and another last digit of a feature
 
     def to_json(self) -> dict[str, Any]:
         """Return the comparison as JSON values."""
@@ -52,32 +43,16 @@ class RuntimeComparison:
 
 @dataclass(frozen=True)
 class ExpectedOutputs:
-    """Features and predictions of a model for some rows.
+    """Features and predictions of a model for some rows."""
 
-    Attributes
-    ----------
-    feeds : mapping of str to array
-        The raw columns, as a runtime takes them.
-    features : array of float32, shape (n, d)
-    predicted : array of bool, shape (n,)
-        Rows to predict.
-    outputs : mapping of str to array
-        For the predicted rows, the numbers of the outputs with numbers, by name.
-    labels : callable
-        From the found numbers by name to the labels of the outputs with labels, by name.
-    kinds : sequence of Feature
-        The columns of the matrix.
-    of_the_run : array of bool, shape (n,)
-        Rows of the run, as opposed to generated rows.
-    """
-
-    feeds: Mapping[str, HostArray]
-    features: HostArray
-    predicted: HostArray
-    outputs: Mapping[str, HostArray]
+    feeds: Mapping[str, HostArray]  # the raw columns, as a runtime takes them
+    features: HostArray  # float32, shape (n, d)
+    predicted: HostArray  # bool, shape (n,): rows to predict
+    outputs: Mapping[str, HostArray]  # for the predicted rows, the numbers of the outputs with numbers, by name
+    # From the found numbers by name to the labels of the outputs with labels, by name.
     labels: Callable[[Mapping[str, HostArray]], Mapping[str, HostArray]]
-    kinds: Sequence[Feature]
-    of_the_run: HostArray
+    kinds: Sequence[Feature]  # the columns of the matrix
+    of_the_run: HostArray  # bool, shape (n,): rows of the run, as opposed to generated rows
 
     def first(self, n: int) -> ExpectedOutputs:
         """Return evenly spaced rows, at most `n`."""

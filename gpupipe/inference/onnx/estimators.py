@@ -45,24 +45,13 @@ NETWORKS = ("torch", "onnxruntime")  # libraries
 
 @dataclass
 class EstimatorNodes:
-    """Writer of estimators.
-
-    Attributes
-    ----------
-    X : str
-        The feature matrix, float32.
-    n_codes : sequence of int
-        Number of codes of each column of the matrix; 0 for numbers.
-    networks : mapping of int to ModelProto
-        The ONNX form of each network, by its identity.
-    exact : mapping of int to ExactColumn
-        Columns of the matrix that trees split by an operand.
-    """
+    """Writer of estimators."""
 
     graph: OnnxGraph
-    X: str
-    n_codes: Sequence[int]
-    networks: Mapping[int, Any] = field(default_factory=dict)
+    X: str  # the feature matrix, float32
+    n_codes: Sequence[int]  # number of codes of each column of the matrix; 0 for numbers
+    networks: Mapping[int, Any] = field(default_factory=dict)  # the ONNX form of each network, by its identity
+    # Columns of the matrix that trees split by an operand.
     exact: Mapping[int, ExactColumn] = field(default_factory=dict)
 
     @property

@@ -37,16 +37,10 @@ FIRST, LAST = (int(code) for code in ordered_codes(np.array([-LARGEST, LARGEST],
 
 
 class ExactColumn(NamedTuple):
-    """A column of the feature matrix that is a function of a column with equal digits in all runtimes.
-
-    Attributes
-    ----------
-    image : RegisterColumn
-        NaN where the operand has no image; before the first FILL.
-    """
+    """A column of the feature matrix that is a function of a column with equal digits in all runtimes."""
 
     operand: RegisterColumn
-    image: RegisterColumn
+    image: RegisterColumn  # NaN where the operand has no image; before the first FILL
     steps: tuple[LoweredInstruction, ...]
 
     def write(self, graph: OnnxGraph) -> str:

@@ -55,22 +55,15 @@ METADATA = "gpupipe."  # beginning of the keys of the file's metadata
 
 @dataclass(frozen=True)
 class OnnxExport:
-    """An exported ONNX file, as returned by `gpupipe.Model.to_onnx`.
-
-    Attributes
-    ----------
-    comparisons : tuple of RuntimeComparison
-        With the model, on its recorded rows, in ONNX Runtime and in ``onnx.reference``; a model with more than 300,000
-        splits in ONNX Runtime only.
-    omitted : tuple of str
-        What the model does and the file does not, such as prediction intervals.
-    """
+    """An exported ONNX file, as returned by `gpupipe.Model.to_onnx`."""
 
     path: Path
     inputs: tuple[OnnxInput, ...]
     outputs: tuple[OnnxOutput, ...]
+    # With the model, on its recorded rows, in ONNX Runtime and in ``onnx.reference``; a model with more than 300,000
+    # splits in ONNX Runtime only.
     comparisons: tuple[RuntimeComparison, ...]
-    omitted: tuple[str, ...] = ()
+    omitted: tuple[str, ...] = ()  # what the model does and the file does not, such as prediction intervals
 
     def __repr__(self) -> str:
         return f"OnnxExport({str(self.path)!r}, {len(self.inputs)} inputs, {len(self.outputs)} outputs)"
@@ -79,16 +72,9 @@ class OnnxExport:
 def write_onnx(model: Model, path: Path) -> OnnxExport:
     """Write a model as one ONNX file, after a comparison of its predictions; see `gpupipe.Model.to_onnx`.
 
-    Raises
-    ------
-    ConfigError
-        If onnx or ONNX Runtime is not installed, `path` is not writable or is part of the model, or ONNX cannot express
-        the model.
-    LimitError
-        If the file would be too large for the format.
-    ArtifactError
-        If the model has no recorded rows to compare, its numbers cannot be written, or a runtime computes other
-        predictions than the model.
+    Raise ConfigError if onnx or ONNX Runtime is not installed, `path` is not writable or is part of the model, or ONNX
+    cannot express the model; LimitError if the file would be too large for the format; ArtifactError if the model has
+    no recorded rows to compare, its numbers cannot be written, or a runtime computes other predictions than the model.
     """
     where = str(model.folder)
     if missing := [name for name in NEEDED if find_spec(name) is None]:

@@ -136,14 +136,9 @@ def write_inputs(
 
     The cells are by kind, as `gpupipe.inference.onnx.instructions.write_program` takes them.
 
-    Parameters
-    ----------
-    schema : sequence of Column
-        The columns that the program reads; none is derived, hashed or a text.
-    positions : mapping of (block, row) to int
-        Position of each column among the cells of its kind.
-    places : mapping of str to (block, row)
-        Block name and row of each column.
+    - `schema`: the columns that the program reads; none is derived, hashed or a text
+    - `positions`: position of each column among the cells of its kind
+    - `places`: block name and row of each column
     """
     inputs = [OnnxInput.of(column) for column in schema]
     kinds: dict[int, dict[int, OnnxInput]] = {SINGLE: {}, DOUBLE: {}, TIME: {}, CODE: {}}

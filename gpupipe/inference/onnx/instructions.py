@@ -45,10 +45,7 @@ def write_program(
 ) -> tuple[str, dict[int, ExactColumn]]:
     """Write a program without calls; return its matrix, float32, and its columns that trees split by an operand.
 
-    Parameters
-    ----------
-    cells : sequence of CellMatrix
-        By kind: float32, float64, int64 times and int64 codes; None without columns.
+    `cells`: by kind: float32, float64, int64 times and int64 codes; None without columns.
     """
     values: list[RegisterColumn] = []
     indices: list[RegisterColumn] = []

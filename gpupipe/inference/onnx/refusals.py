@@ -23,12 +23,8 @@ def require_expressible(
 ) -> None:
     """Raise ConfigError with everything that ONNX cannot express.
 
-    Parameters
-    ----------
-    networks : mapping of int to ModelProto
-        The ONNX form of each network that has one, by its identity.
-    where : str
-        The model, for the message.
+    - `networks`: the ONNX form of each network that has one, by its identity
+    - `where`: the model, for the message
     """
     found = [*_of_features(features), *_of_task(goal), *_of_estimator(estimator, networks)]
     if found:

@@ -41,14 +41,9 @@ class TreeMatrix(NamedTuple):
 def write_trees(graph: OnnxGraph, X: TreeMatrix, packed: PackedTrees, start: HostArray) -> str:
     """Return the sums of leaves, float64, shape (rows, n_outputs).
 
-    Parameters
-    ----------
-    X : TreeMatrix
-        Of float64.
-    packed : PackedTrees
-        With one number per leaf, or one for each output.
-    start : array of float64, shape (n_outputs,)
-        First term of each sum.
+    - `X`: of float64
+    - `packed`: with one number per leaf, or one for each output
+    - `start` (array of float64, shape (n_outputs,)): first term of each sum
     """
     if not len(packed.trees):
         zero = graph.constant(0.0, np.float64)

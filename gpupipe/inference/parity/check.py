@@ -45,30 +45,14 @@ class ColumnDifference:
 
 @dataclass(frozen=True)
 class PredictionDifference:
-    """Difference between the replayed and the recorded predictions.
+    """Difference between the replayed and the recorded predictions."""
 
-    Attributes
-    ----------
-    rows : int
-        Number of rows compared.
-    largest : float
-        The largest difference of a probability, value, distance, or component of an embedding.
-    outside : int
-        Rows with a difference that exceeds the tolerance, or another label.
-    label_flips : int
-        Rows with another label.
-    allowed : int
-        Number of rows that may be outside.
-    worst : int
-        The row with the largest difference, among those outside if there are any; -1 if no rows were compared.
-    """
-
-    rows: int
-    largest: float
-    outside: int
-    label_flips: int
-    allowed: int
-    worst: int
+    rows: int  # number of rows compared
+    largest: float  # the largest difference of a probability, value, distance, or component of an embedding
+    outside: int  # rows with a difference that exceeds the tolerance, or another label
+    label_flips: int  # rows with another label
+    allowed: int  # number of rows that may be outside
+    worst: int  # the row with the largest difference, among those outside if there are any; -1 if no rows were compared
 
     @property
     def passed(self) -> bool:

@@ -17,27 +17,14 @@ from gpupipe.typing import Array
 
 @dataclass(frozen=True)
 class TrialRows:
-    """Rows for the parity record of a model.
+    """Rows for the parity record of a model."""
 
-    Attributes
-    ----------
-    inputs : pyarrow.Table
-        The columns that the feature program reads, before encoding; derived columns have their values.
-    cases : list of str
-        Description of each row: ``""`` for a row of the run, else the changed columns and their values.
-    rows : array of int64, shape (n_rows,)
-        Row number in the input of the run; -1 for generated rows.
-    target : array of float64, shape (n_rows,), or (n_rows, k) for several targets
-        Class codes or numbers; NaN if there is none.
-    metrics : tuple of str
-        Metrics to compute on the rows with a target.
-    """
-
-    inputs: pa.Table
-    cases: list[str]
-    rows: Array
+    inputs: pa.Table  # the columns that the feature program reads, before encoding; derived columns have their values
+    cases: list[str]  # description of each row: ``""`` for a row of the run, else the changed columns and their values
+    rows: Array  # int64, shape (n_rows,): row number in the input of the run; -1 for generated rows
+    # float64, shape (n_rows,), or (n_rows, k) for several targets: class codes or numbers; NaN if there is none.
     target: Array
-    metrics: tuple[str, ...]
+    metrics: tuple[str, ...]  # metrics to compute on the rows with a target
 
 
 @dataclass(frozen=True)

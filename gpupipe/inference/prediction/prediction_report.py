@@ -28,37 +28,24 @@ FEWEST_ROWS = 10  # fewer rows can all be outside the training range by chance
 
 @dataclass(frozen=True)
 class ColumnReport:
-    """One input column in the rows of a prediction.
-
-    Attributes
-    ----------
-    kind : {"numeric", "boolean", "categorical", "datetime", "text", "raw"}
-        A raw column is read unencoded by ops over keys and texts.
-    n_null : int
-        Rows without a value, or with a number too large for float32.
-    n_unseen : int, optional
-        Rows with a level that is absent from the training rows; None for columns without levels.
-    n_below, n_above : int, optional
-        Rows outside the training range; None without a range.
-    low, high : float or int, optional
-        The training range: numbers, or microseconds since 1970-01-01 UTC.
-    null_share, unseen_share : float, optional
-        Share of nulls in the training rows, and the share of unseen levels expected in new rows; None if not recorded.
-    unseen_levels : tuple of str
-        Up to 3 of the unseen levels.
-    """
+    """One input column in the rows of a prediction."""
 
     name: str
-    kind: str
-    n_null: int
+    kind: str  # a raw column is read unencoded by ops over keys and texts
+    n_null: int  # rows without a value, or with a number too large for float32
+    # Rows with a level that is absent from the training rows; None for columns without levels.
     n_unseen: int | None = None
+    # n_below, n_above: rows outside the training range; None without a range.
     n_below: int | None = None
     n_above: int | None = None
+    # low, high: the training range: numbers, or microseconds since 1970-01-01 UTC.
     low: float | None = None
     high: float | None = None
+    # null_share, unseen_share: share of nulls in the training rows, and the share of unseen levels expected in new
+    # rows; None if not recorded.
     null_share: float | None = None
     unseen_share: float | None = None
-    unseen_levels: tuple[str, ...] = ()
+    unseen_levels: tuple[str, ...] = ()  # up to 3 of the unseen levels
 
     @property
     def n_outside(self) -> int:
@@ -139,18 +126,10 @@ class ColumnReport:
 
 @dataclass(frozen=True, repr=False)
 class PredictionReport:
-    """Comparison of predicted rows with the training rows; see `gpupipe.Model.last_prediction_report`.
+    """Comparison of predicted rows with the training rows; see `gpupipe.Model.last_prediction_report`."""
 
-    Attributes
-    ----------
-    n_rows : int
-        Predicted rows.
-    columns : tuple of ColumnReport
-        One per input column.
-    """
-
-    n_rows: int
-    columns: tuple[ColumnReport, ...] = ()
+    n_rows: int  # predicted rows
+    columns: tuple[ColumnReport, ...] = ()  # one per input column
 
     @property
     def alarms(self) -> tuple[str, ...]:
@@ -170,10 +149,7 @@ class PredictionReport:
     def lines(self, limit: int = N_LINES) -> list[str]:
         """Return lines of text: alarms, columns with new values, and shares of nulls.
 
-        Parameters
-        ----------
-        limit : int
-            Maximum number of columns with new values, and of columns with nulls, to name.
+        `limit`: maximum number of columns with new values, and of columns with nulls, to name.
         """
         new = [line for column in self.columns if (line := column.novelty(self.n_rows))]
         nulls = [text for column in self.columns if (text := column.nulls(self.n_rows))]
@@ -231,16 +207,10 @@ def report_rows(
 ) -> PredictionReport:
     """Return the report on the given rows.
 
-    Parameters
-    ----------
-    table : Table
-        The rows on the device of `backend`, encoded to the training schema; derived columns are skipped.
-    arrow : pyarrow.Table
-        The same rows before encoding, to name unseen levels.
-    training : TrainingSummary, optional
-        Source of ranges and shares; the report has none without it.
-    order : iterable of str
-        Names of the columns that come first in the report, in this order.
+    - `table`: the rows on the device of `backend`, encoded to the training schema; derived columns are skipped
+    - `arrow`: the same rows before encoding, to name unseen levels
+    - `training`: source of ranges and shares; the report has none without it
+    - `order`: names of the columns that come first in the report, in this order
     """
     columns = {column.source: column for column in table.schema if not column.derived and column.hash_of is not None}
     columns |= {column.name: column for column in table.schema if not column.derived and column.hash_of is None}

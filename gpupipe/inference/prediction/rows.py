@@ -31,19 +31,11 @@ EXPLAINED_ROWS, INTERACTION_ROWS = 65_536, 2_048  # rows that are explained at o
 
 @dataclass(frozen=True)
 class RowsToPredict:
-    """Rows to predict.
-
-    Attributes
-    ----------
-    events : mapping of str to pyarrow.Table
-        The further tables.
-    as_of : int, optional
-        The cut-off in microseconds since 1970-01-01 UTC.
-    """
+    """Rows to predict."""
 
     arrow: pa.Table
-    events: Mapping[str, pa.Table]
-    as_of: int | None
+    events: Mapping[str, pa.Table]  # the further tables
+    as_of: int | None  # the cut-off in microseconds since 1970-01-01 UTC
 
     def between(self, start: int, stop: int) -> RowsToPredict:
         """Return the rows from `start` to `stop`, exclusive, without a copy."""

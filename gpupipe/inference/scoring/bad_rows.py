@@ -58,36 +58,18 @@ class BadCells:
 
 @dataclass(frozen=True, eq=False)
 class ScreenedRows:
-    """The rows of an input to score, and the rejected ones.
+    """The rows of an input to score, and the rejected ones."""
 
-    Attributes
-    ----------
-    table : pyarrow.Table
-        The model's input columns for the rows to score.
-    passed : array of bool, shape (rows read,), optional
-        Mask of the rows to score among the rows read; None: all.
-    numbers : array of int64, shape (rows to score,), optional
-        Row numbers in the input, from 0; None with ``on_error="error"``.
-    rejected : pyarrow.Table, optional
-        Columns ``row``, ``column``, ``value``, ``reason``, ``raw``; one row per rejected row and reason.
-    n_rejected : int
-        Number of rejected rows.
-    reasons : mapping of str to int
-        Number of rejected rows by reason.
-    nulled : mapping of str to int
-        Number of cells replaced with nulls by column.
-    notes : list of str
-        Messages of violated rules that only warn.
-    """
-
-    table: pa.Table
-    passed: Mask | None = None
+    table: pa.Table  # the model's input columns for the rows to score
+    passed: Mask | None = None  # bool, shape (rows read,): mask of the rows to score among the rows read; None: all
+    # int64, shape (rows to score,): row numbers in the input, from 0; None with ``on_error="error"``.
     numbers: npt.NDArray[np.int64] | None = None
+    # Columns ``row``, ``column``, ``value``, ``reason``, ``raw``; one row per rejected row and reason.
     rejected: pa.Table | None = None
-    n_rejected: int = 0
-    reasons: dict[str, int] = field(default_factory=dict)
-    nulled: dict[str, int] = field(default_factory=dict)
-    notes: list[str] = field(default_factory=list)
+    n_rejected: int = 0  # number of rejected rows
+    reasons: dict[str, int] = field(default_factory=dict)  # number of rejected rows by reason
+    nulled: dict[str, int] = field(default_factory=dict)  # number of cells replaced with nulls by column
+    notes: list[str] = field(default_factory=list)  # messages of violated rules that only warn
 
 
 def require_own_file(path: Path) -> None:
@@ -113,18 +95,13 @@ def require_own_file(path: Path) -> None:
 def screen(model: LoadedModel, loaded: LoadedTable, source: TableSource, on_error: OnError) -> ScreenedRows:
     """Return the rows that the model can score, and the rejected ones.
 
-    Parameters
-    ----------
-    loaded : LoadedTable
-        The input, read from `source`.
-    on_error : {"error", "reject", "null"}
-        ``"error"``: raise. ``"reject"``: reject rows with bad cells. ``"null"``: replace bad cells with nulls. Rows
-        whose number of fields differs from the header, and rows in which a rule forbids nulls, are rejected with both.
+    Raise SchemaError if a column is missing, or has a type that cannot be converted; with ``"error"``, also if a cell
+    is bad.
 
-    Raises
-    ------
-    SchemaError
-        If a column is missing, or has a type that cannot be converted; with ``"error"``, also if a cell is bad.
+    - `loaded`: the input, read from `source`
+    - `on_error` ({"error", "reject", "null"}): ``"error"``: raise. ``"reject"``: reject rows with bad cells.
+      ``"null"``: replace bad cells with nulls. Rows whose number of fields differs from the header, and rows in which a
+      rule forbids nulls, are rejected with both.
     """
     label = mask(source.label)
     if loaded.n_skipped and on_error == "error":

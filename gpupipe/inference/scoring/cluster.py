@@ -52,16 +52,8 @@ def score_on_cluster(
     `output` is a folder accessible to all workers under this path, created atomically. It may exist if it is empty.
     `cluster` has the workers to connect to or start. `data` and the further tables must be accessible to all workers
     under the same paths. Copied columns have the types that features are read with: decimals are float64, dates are
-    timestamps.
-
-    Raises
-    ------
-    ConfigError
-        If `output` is not a new or an empty folder, or a worker cannot write to it.
-    ClusterError
-        If the workers cannot be started or reached, or are lost.
-    GpupipeError
-        As `score`.
+    timestamps. Raise ConfigError if `output` is not a new or an empty folder, or a worker cannot write to it;
+    ClusterError if the workers cannot be started or reached, or are lost; GpupipeError as `score`.
     """
     started, notes = time.perf_counter(), list[str]()
 

@@ -56,19 +56,11 @@ def explain_file(
     computed from the history of other rows are in memory at once, and so are columns with rules.
 
     With `interactions`, the interactions of all pairs of columns are written as well. Of the settings, ``on_error`` and
-    ``explain`` do not apply; `data` is as in `gpupipe.inference.scoring.local.score`.
-
-    Raises
-    ------
-    ConfigError
-        If `output` cannot be written or would overwrite an input; if a column to copy is missing or has the name of an
-        output column; or if interactions are requested of a model that does not consist of trees.
-    DataError
-        If the model predicts clusters or an embedding.
-    SchemaError
-        If a column is missing, or a row is bad.
-    GpupipeError
-        As `load_model` and `gpupipe.Model.explain`.
+    ``explain`` do not apply; `data` is as in `gpupipe.inference.scoring.local.score`. Raise ConfigError if `output`
+    cannot be written or would overwrite an input; if a column to copy is missing or has the name of an output column;
+    or if interactions are requested of a model that does not consist of trees; DataError if the model predicts clusters
+    or an embedding; SchemaError if a column is missing, or a row is bad; GpupipeError as `load_model` and
+    `gpupipe.Model.explain`.
     """
     started = time.perf_counter()
     notes: dict[str, None] = {}

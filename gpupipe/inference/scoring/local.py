@@ -32,25 +32,14 @@ def score(
 ) -> ScoreSummary:
     """Write the predictions of `data` to `output`, and return a summary.
 
-    Parameters
-    ----------
-    model : str or Path
-        A run directory or a model directory.
-    data : str, optional
-        File, glob, folder or URL. None: the rows are built from the event tables, see `Model.predict_entities`.
-    output : Path
-        ``.csv`` or ``.parquet``; written atomically.
+    Raise ConfigError if `output` has another suffix, cannot be written, or would overwrite an input (data, further
+    tables, the model or its run directory); or a column to copy is missing or has the name of an output column;
+    SchemaError if a column is missing; if a row is bad and ``on_error`` is ``"error"``; or if every row is rejected, in
+    which case the rejected rows are written; GpupipeError as `load_model` and `Model.predict`.
 
-    Raises
-    ------
-    ConfigError
-        If `output` has another suffix, cannot be written, or would overwrite an input (data, further tables, the model
-        or its run directory); or a column to copy is missing or has the name of an output column.
-    SchemaError
-        If a column is missing; if a row is bad and ``on_error`` is ``"error"``; or if every row is rejected, in which
-        case the rejected rows are written.
-    GpupipeError
-        As `load_model` and `Model.predict`.
+    - `model`: a run directory or a model directory
+    - `data`: file, glob, folder or URL. None: the rows are built from the event tables, see `Model.predict_entities`.
+    - `output`: ``.csv`` or ``.parquet``; written atomically
     """
     started, notes = time.perf_counter(), list[str]()
 
@@ -178,10 +167,7 @@ def _score_entities(
 def _write_rejected(screened: ScreenedRows, output: Path, settings: ScoringSettings, label: str) -> Path | None:
     """Write the rejected rows next to the output, or remove those of an earlier scoring; return their path, if any.
 
-    Raises
-    ------
-    SchemaError
-        If every row was rejected.
+    Raise SchemaError if every row was rejected.
     """
     path = rejected_path(output)
     if screened.rejected is None:

@@ -24,56 +24,32 @@ def _unchanged(source: TableSource) -> TableSource:
 
 @dataclass(frozen=True, kw_only=True)
 class ScoringSettings:
-    """Settings of a batch scoring: the model's, those of the rows and those of the output.
+    """Settings of a batch scoring: the model's, those of the rows and those of the output."""
 
-    Attributes
-    ----------
-    device : {"auto", "cpu", "gpu"}
-        With a cluster, the device of its workers.
-    allow_code : bool
-        Whether custom kernels in the model may run.
-    untrusted : bool
-        Run the model in a child process; the scores are the same. See `gpupipe.load_model`. Not with a cluster.
-    limits : mapping, optional
-        Limits of the child process.
-    tables : mapping of str to str, optional
-        The further tables that features are computed from: name to file, glob, folder or URL.
-    as_of : str, optional
-        Score as of this ISO date or time instead of the cut-off dates of the training.
-    adjust : callable
-        Takes the source of the rows and returns it with other reader settings. ``isolate`` and ``outside_files`` apply
-        to `tables` as well.
-    on_error : {"error", "reject", "null"}
-        Handling of rows that cannot be scored; see `gpupipe.inference.scoring.bad_rows.screen`. Unless ``"error"``, the
-        output has a column ``row`` with the row number in the input, from 0, and rejected rows are written next to it:
-        ``scores.rejected.csv`` for ``scores.csv``. Rejected rows are excluded from the history of other rows. Not with
-        a cluster.
-    ids : sequence of str, optional
-        Columns to copy to the output, as its first columns; None: the identifier columns of the training.
-    keep : sequence of str
-        Further columns to copy: names and globs.
-    explain : int
-        Number of the strongest contributions to write for each prediction; see `Model.predict_table`.
-    safe_csv : bool
-        Escape texts that a spreadsheet would evaluate as formulas; see
-        `gpupipe.inference.scoring.outputs.escape_formulas`.
-    log : callable
-        Called with each warning or note.
-    """
-
-    device: str = "auto"
-    allow_code: bool = False
+    device: str = "auto"  # with a cluster, the device of its workers
+    allow_code: bool = False  # whether custom kernels in the model may run
+    # Run the model in a child process; the scores are the same. See `gpupipe.load_model`. Not with a cluster.
     untrusted: bool = False
-    limits: Mapping[str, Any] | None = None
+    limits: Mapping[str, Any] | None = None  # limits of the child process
+    # The further tables that features are computed from: name to file, glob, folder or URL.
     tables: Mapping[str, str] | None = None
-    as_of: str | None = None
+    as_of: str | None = None  # score as of this ISO date or time instead of the cut-off dates of the training
+    # Takes the source of the rows and returns it with other reader settings. ``isolate`` and ``outside_files`` apply to
+    # `tables` as well.
     adjust: Callable[[TableSource], TableSource] = _unchanged
+    # Handling of rows that cannot be scored; see `gpupipe.inference.scoring.bad_rows.screen`. Unless ``"error"``, the
+    # output has a column ``row`` with the row number in the input, from 0, and rejected rows are written next to it:
+    # ``scores.rejected.csv`` for ``scores.csv``. Rejected rows are excluded from the history of other rows. Not with a
+    # cluster.
     on_error: OnError = "error"
+    # Columns to copy to the output, as its first columns; None: the identifier columns of the training.
     ids: Sequence[str] | None = None
-    keep: Sequence[str] = ()
-    explain: int = 0
+    keep: Sequence[str] = ()  # further columns to copy: names and globs
+    explain: int = 0  # number of the strongest contributions to write for each prediction; see `Model.predict_table`
+    # Escape texts that a spreadsheet would evaluate as formulas; see
+    # `gpupipe.inference.scoring.outputs.escape_formulas`.
     safe_csv: bool = False
-    log: Callable[[str], None] = _ignore
+    log: Callable[[str], None] = _ignore  # called with each warning or note
 
     def load(self, model: str | Path) -> LoadedModel:
         """Return the model of a run directory or a model directory; raise as `gpupipe.load_model`."""

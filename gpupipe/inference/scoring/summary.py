@@ -13,37 +13,21 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class ScoreSummary:
-    """Result of a batch scoring.
+    """Result of a batch scoring."""
 
-    Attributes
-    ----------
-    output : Path
-        The file of the scores; with a cluster, the folder.
-    seconds : float
-        Wall time, including loading the model.
-    ids, kept : tuple of str
-        Columns copied from the input to the output.
-    reasons : mapping of str to int
-        Number of rejected rows by reason; a row may have several reasons.
-    nulled : mapping of str to int
-        Number of bad cells scored as null by column.
-    notes : tuple of str
-        Warnings and notes, as printed.
-    report : RowReport, optional
-        Nulls, unseen levels and values outside the training range.
-    """
-
-    output: Path
+    output: Path  # the file of the scores; with a cluster, the folder
     n_rows: int
-    seconds: float = 0.0
+    seconds: float = 0.0  # wall time, including loading the model
+    # ids, kept: columns copied from the input to the output.
     ids: tuple[str, ...] = ()
     kept: tuple[str, ...] = ()
     n_rejected: int = 0
     rejected_path: Path | None = None
+    # Number of rejected rows by reason; a row may have several reasons.
     reasons: Mapping[str, int] = field(default_factory=dict)
-    nulled: Mapping[str, int] = field(default_factory=dict)
-    notes: tuple[str, ...] = ()
-    report: RowReport | None = None
+    nulled: Mapping[str, int] = field(default_factory=dict)  # number of bad cells scored as null by column
+    notes: tuple[str, ...] = ()  # warnings and notes, as printed
+    report: RowReport | None = None  # nulls, unseen levels and values outside the training range
 
     def to_json(self) -> dict[str, Any]:
         """Return the summary as JSON values."""

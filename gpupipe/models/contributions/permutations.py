@@ -60,19 +60,14 @@ def sampled_contributions(
     otherwise ``n * b * n_permutations * 2 * (p - 1)``, in batches of limited memory; and all rows themselves. Raise
     ValueError if a column is in no group, or in several.
 
-    Parameters
-    ----------
-    predict : callable
-        Returns predictions, float64, shape (n, n_margins), of rows, float32, shape (n, d), row-major. The contributions
-        have the scale of the predictions.
-    X : array of float32, shape (n, d)
-        Rows in any memory layout.
-    background : array of float32, shape (n_background, d)
-    groups : sequence of sequences of int, optional
-        Columns of each player; every column belongs to one. None: each column is a player.
-    n_permutations : int
-        Permutations for each background row, besides their reverses. The standard error estimated from one is too large
-        rather than too small, since it includes the differences among background rows; from several, it is unbiased.
+    - `predict`: returns predictions, float64, shape (n, n_margins), of rows, float32, shape (n, d), row-major. The
+      contributions have the scale of the predictions.
+    - `X` (array of float32, shape (n, d)): rows in any memory layout
+    - `background`: array of float32, shape (n_background, d)
+    - `groups`: columns of each player; every column belongs to one. None: each column is a player.
+    - `n_permutations`: permutations for each background row, besides their reverses. The standard error estimated from
+      one is too large rather than too small, since it includes the differences among background rows; from several, it
+      is unbiased.
     """
     import numpy as np
 

@@ -40,15 +40,11 @@ def naive_bayes_contributions(
     Log-likelihoods of naive Bayes are sums over the columns, so the Shapley value of a column is its own term minus the
     mean of that term over the background rows.
 
-    Parameters
-    ----------
-    means, variances : array of float64, shape (n_classes, d)
-        Of the normal distribution of each column within each class: ``theta_`` and ``var_`` of scikit-learn.
-    priors : array of float64, shape (n_classes,)
-        Positive: ``class_prior_`` of scikit-learn.
-    X : array of float32, shape (n, d)
-        Rows without NaN, in any memory layout.
-    background : array of float32, shape (n_background, d)
+    - `means`, `variances` (array of float64, shape (n_classes, d)): of the normal distribution of each column within
+      each class: ``theta_`` and ``var_`` of scikit-learn
+    - `priors` (array of float64, shape (n_classes,)): positive: ``class_prior_`` of scikit-learn
+    - `X` (array of float32, shape (n, d)): rows without NaN, in any memory layout
+    - `background`: array of float32, shape (n_background, d)
 
     Returns
     -------

@@ -51,15 +51,11 @@ def fit_network(
     Raise DataError if there are too few rows; ConfigError if the ids are not the last columns, there are more processes
     than rows, or the loss is NaN.
 
-    Parameters
-    ----------
-    X : array of float32, shape (n, d), column-major
-        On the device of the backend; numbers first, ids last. Handed to PyTorch without a copy, never written to.
-    y : array, shape (n,) or (n, n_targets)
-        Class codes below ``len(classes)``, or numbers; on the host.
-    weights : array of float, shape (n,), optional
-    classes : tuple of int
-        See `FittedModel`.
+    - `X` (array of float32, shape (n, d), column-major): on the device of the backend; numbers first, ids last. Handed
+      to PyTorch without a copy, never written to.
+    - `y` (array, shape (n,) or (n, n_targets)): class codes below ``len(classes)``, or numbers; on the host
+    - `weights`: array of float, shape (n,)
+    - `classes`: see `FittedModel`
     """
     problem = make_training_problem(model, X.shape[1], y, weights, classes, context)
     n_processes, resources = _n_processes(context), context.resources

@@ -296,16 +296,11 @@ class Trainer:
 def row_losses(task: Task, score: Tensor, target: Tensor, quantiles: Tensor | None = None) -> Tensor:
     """Return the loss of each row, float32, shape (n,).
 
-    Parameters
-    ----------
-    task : Task
-        binary: log loss of the logit. multiclass: cross-entropy of the logits. regression: squared error of the
-        standardized target. quantile: mean pinball loss over the quantiles of the standardized target.
-    score : Tensor of float32, shape (n, n_outputs)
-    target : Tensor, shape (n,)
-        int64 class codes, or float32 values.
-    quantiles : Tensor of float32, shape (n_outputs,), optional
-        Levels of the quantiles.
+    - `task`: binary: log loss of the logit. multiclass: cross-entropy of the logits. regression: squared error of the
+      standardized target. quantile: mean pinball loss over the quantiles of the standardized target.
+    - `score`: Tensor of float32, shape (n, n_outputs)
+    - `target` (Tensor, shape (n,)): int64 class codes, or float32 values
+    - `quantiles` (Tensor of float32, shape (n_outputs,)): levels of the quantiles
     """
     if task == "multiclass":
         return F.cross_entropy(score, target, reduction="none")

@@ -35,10 +35,8 @@ YAML = (".yaml", ".yml")
 def source_section(source: object) -> dict[str, Any]:
     """Return the ``source`` section for the first argument of `Pipeline`.
 
-    Raises
-    ------
-    ConfigError
-        If it is a whole configuration, a dict of columns, the path of a YAML file, or not a source at all.
+    Raise ConfigError if it is a whole configuration, a dict of columns, the path of a YAML file, or not a source at
+    all.
     """
     if isinstance(source, Mapping):
         return _section(source)
@@ -64,16 +62,10 @@ def _section(source: Mapping[Any, Any]) -> dict[str, Any]:
 def place_values(source: Any, given: Any, argument: str) -> tuple[Any, Any]:
     """Return a source with values given instead of the name of a column, and their name; other arguments unchanged.
 
-    Parameters
-    ----------
-    given : Series, array, or DataFrame of one or more columns
-        Values in the order of the rows. They replace a column of their name, and are else the column `argument`.
-    argument : {"target", "weight"}
+    Raise ConfigError if the source is not a frame in this process, or has other rows.
 
-    Raises
-    ------
-    ConfigError
-        If the source is not a frame in this process, or has other rows.
+    - `given`: values in the order of the rows. They replace a column of their name, and are else the column `argument`.
+    - `argument`: {"target", "weight"}
     """
     is_list = isinstance(given, list) and hasattr(source, "columns") and hasattr(source, "__len__")
     if is_list and len(given) == len(source) > len(set(map(str, given))):  # values: names are different
@@ -137,19 +129,10 @@ def with_data(config: Config, data: Any = None, tables: Any = None) -> Config:
     """Return `config` with other rows to read.
 
     Reader options, columns, filters, keys and the target are kept. The file format is that of the new files if their
-    suffix identifies it.
+    suffix identifies it. Raise ConfigError if one has an invalid type, or the configuration has no such table.
 
-    Parameters
-    ----------
-    data : frame, dict of columns, path or list of paths, optional
-        Replacement of the source.
-    tables : mapping of str to the same, optional
-        Replacements of further tables, by name.
-
-    Raises
-    ------
-    ConfigError
-        If one has an invalid type, or the configuration has no such table.
+    - `data`: replacement of the source
+    - `tables`: replacements of further tables, by name
     """
     update: dict[str, Any] = {} if data is None else {"source": _reading(config.source, data, "data")}
     if tables is not None:
@@ -171,10 +154,7 @@ def with_data(config: Config, data: Any = None, tables: Any = None) -> Config:
 def with_client(config: Config) -> Config:
     """Return `config` with Dask's current client if its source is a Dask DataFrame, and no cluster is configured.
 
-    Raises
-    ------
-    ConfigError
-        If no client is given or current, or rows that stay on workers cannot be used as configured.
+    Raise ConfigError if no client is given or current, or rows that stay on workers cannot be used as configured.
     """
     frame = config.source.frame
     if not isinstance(frame, DaskTable):
@@ -264,10 +244,7 @@ def with_device(overrides: Sequence[str], device: object) -> Sequence[str]:
 class WarningListener:
     """Listener that issues each warning of a run once, as a `RunWarning` at the line of the user.
 
-    Parameters
-    ----------
-    config : Config
-        Its notation, YAML or Python, is that of the advice.
+    `config`: its notation, YAML or Python, is that of the advice.
     """
 
     def __init__(self, config: Config) -> None:

@@ -24,10 +24,7 @@ MALFORMED = (AttributeError, IndexError, KeyError, OSError, TypeError, ValueErro
 class RunRecord:
     """Metrics, settings, stages and columns of a run, or of its directory.
 
-    Raises
-    ------
-    ArtifactError
-        If it is not the directory of a finished run, or a file is missing or malformed.
+    Raise ArtifactError if it is not the directory of a finished run, or a file is missing or malformed.
     """
 
     def __init__(self, run: Run | str | os.PathLike[str]) -> None:

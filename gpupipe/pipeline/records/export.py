@@ -70,23 +70,13 @@ def export_model(
     """Write the model directory and verify it on the CPU.
 
     Return the differences between the written model on the CPU and the trained one; None without `trial`. Only the
-    features that the model reads are written.
+    features that the model reads are written. Raise GpupipeError if the written model does not reproduce the outputs of
+    the training on the CPU.
 
-    Parameters
-    ----------
-    folder : Path
-        The directory to create; it must not exist.
-    job : Job
-        The job that trained the model.
-    metrics : mapping of str to float
-        Metrics of the exported model.
-    trial : TrialRows, optional
-        Rows to record for `Model.verify`; without them the model cannot be verified.
-
-    Raises
-    ------
-    GpupipeError
-        If the written model does not reproduce the outputs of the training on the CPU.
+    - `folder`: the directory to create; it must not exist
+    - `job`: the job that trained the model
+    - `metrics`: metrics of the exported model
+    - `trial`: rows to record for `Model.verify`; without them the model cannot be verified
     """
     goal, config = job.goal, job.config
     trained = trained.drop_unread_features()

@@ -36,14 +36,9 @@ def describe_pipeline(config: Config) -> str:
 def stage_line(stage: Stage, mark: str, took: str, width: int) -> str:
     """Return one line of name, rows, rows per second, time and device.
 
-    Parameters
-    ----------
-    mark : str
-        Put before the name.
-    took : str
-        The time.
-    width : int
-        Characters of the line; a longer name is cut. Without a row, rows and rate are left empty.
+    - `mark`: put before the name
+    - `took`: the time
+    - `width`: characters of the line; a longer name is cut. Without a row, rows and rate are left empty.
     """
     name = f"{'  ' * stage.depth}{mark} {stage.name}"
     rows = count_noun(stage.rows, "row") if stage.rows else ""

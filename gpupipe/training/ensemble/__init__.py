@@ -37,16 +37,10 @@ def fit_ensemble(
     predictions by ``context.metric``. The features, with their cross-fitted target encodings, are fitted once on all
     rows, not once per fold.
 
-    Parameters
-    ----------
-    X : array of float32, shape (n, d), column-major
-        The combined view, on the device of the backend.
-    y : array, shape (n,)
-        Class codes or numbers, on the host.
-    evaluate : Evaluate
-        Threshold and costs, for metrics of decisions; the latency limit.
-    n_rounds : int
-        Number of training rounds among which the time limit is divided.
+    - `X` (array of float32, shape (n, d), column-major): the combined view, on the device of the backend
+    - `y` (array, shape (n,)): class codes or numbers, on the host
+    - `evaluate`: threshold and costs, for metrics of decisions; the latency limit
+    - `n_rounds`: number of training rounds among which the time limit is divided
 
     Raises
     ------

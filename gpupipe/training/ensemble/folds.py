@@ -73,16 +73,11 @@ def make_folds(
 ) -> BaggingFolds:
     """Return the folds: stratified by class, or of whole groups.
 
-    Parameters
-    ----------
-    classes : array of int, shape (n_rows,), optional
-        Class codes. Classes with fewer rows than folds are stratified together: a fold may lack one.
-    groups : array, shape (n_rows,), optional
+    Raise DataError if all rows are in one group, or there are too few rows.
 
-    Raises
-    ------
-    DataError
-        If all rows are in one group, or there are too few rows.
+    - `classes` (array of int, shape (n_rows,)): class codes. Classes with fewer rows than folds are stratified
+      together: a fold may lack one.
+    - `groups`: array, shape (n_rows,)
     """
     strata = None if classes is None else merge_rare(classes, n_folds)
     seed = derive_seed(seed, "folds of an ensemble")

@@ -40,20 +40,13 @@ def select_weights(
     The weights are those of the best round. Ties go to fewer rounds and fewer members, so that the best single
     candidate stays alone if no combination is better.
 
-    Parameters
-    ----------
-    predictions : sequence of array of float64, each of shape (n,) or (n, k)
-        Predictions of each candidate for the same rows, none by a model that was trained on the row.
-    score : callable
-        Returns the score of such an array; higher is better. NaN is worse than any number.
-    n_members : int
-        Maximum number of candidates with a weight.
-    costs : sequence of float, optional
-        Cost of each candidate, such as its latency; counted once, however often it is added.
-    budget : float
-        Maximum total cost of the members. The cheapest candidate stays alone if even that is more expensive.
-    is_over : callable
-        Whether the time is over; checked before each round after the first.
+    - `predictions` (sequence of array of float64, each of shape (n,) or (n, k)): predictions of each candidate for the
+      same rows, none by a model that was trained on the row
+    - `score`: returns the score of such an array; higher is better. NaN is worse than any number.
+    - `n_members`: maximum number of candidates with a weight
+    - `costs`: cost of each candidate, such as its latency; counted once, however often it is added
+    - `budget`: maximum total cost of the members. The cheapest candidate stays alone if even that is more expensive.
+    - `is_over`: whether the time is over; checked before each round after the first
 
     Examples
     --------

@@ -216,14 +216,8 @@ def settings_without_effect(config: Config, goal: Goal) -> list[str]:
 def choose_entries(config: Config, goal: Goal, backend: Backend) -> tuple[ModelEntry, ...]:
     """Return the candidates of the leaderboard, with the tuned values of parameters that were not stated.
 
-    Without any in `config`, they are the default models for task and device.
-
-    Raises
-    ------
-    ConfigError
-        If a model does not support the task.
-    DeviceError
-        If the device cannot train a model and fallback is forbidden.
+    Without any in `config`, they are the default models for task and device. Raise ConfigError if a model does not
+    support the task; DeviceError if the device cannot train a model and fallback is forbidden.
     """
     if not config.models:
         found = default_entries(goal, backend.name == "gpu", backend.lacks)

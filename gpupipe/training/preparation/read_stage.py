@@ -48,22 +48,12 @@ TableT = TypeVar("TableT", bound=EncodedTable)
 
 @dataclass(frozen=True)
 class ReadTable(Generic[TableT]):
-    """Table of a run as read.
-
-    Attributes
-    ----------
-    notes : tuple of str
-        Repairs, dropped columns, and use of the cache.
-    sources : DerivationSources, optional
-        The tables from which columns are derived; None if no op derives columns.
-    rules : RuleResults
-        Results of the rules of ``data:``.
-    """
+    """Table of a run as read."""
 
     table: TableT
-    notes: tuple[str, ...] = ()
-    sources: DerivationSources | None = None
-    rules: RuleResults = NO_RULES
+    notes: tuple[str, ...] = ()  # repairs, dropped columns, and use of the cache
+    sources: DerivationSources | None = None  # the tables from which columns are derived; None if no op derives columns
+    rules: RuleResults = NO_RULES  # results of the rules of ``data:``
 
     def leveled_notes(self, config: Config) -> Iterator[tuple[str, Level]]:
         """Yield the notes, those about formats of times that were inferred, and the warnings of rules, with levels."""
@@ -82,28 +72,17 @@ class ReadTable(Generic[TableT]):
 
 @dataclass(frozen=True)
 class TableInputs:
-    """Table to read, with the tables joined to it.
-
-    Attributes
-    ----------
-    tables : mapping of str to JoinedTable
-    backend : Backend
-        The backend that holds the result.
-    keys : sequence of str, optional
-        Key columns that derived ops need in raw form. None if nothing is derived, so that no raw column is kept.
-    ops : sequence of DerivedOp
-        The ops that derive columns from this table; a device also keeps the texts that they name in raw form.
-    section : str
-        The configuration section of the source: ``source`` or ``tables.NAME``.
-    """
+    """Table to read, with the tables joined to it."""
 
     source: TableSource
     tables: Mapping[str, JoinedTable]
     files: InputFiles
-    backend: Backend
+    backend: Backend  # the backend that holds the result
+    # Key columns that derived ops need in raw form. None if nothing is derived, so that no raw column is kept.
     keys: Sequence[str] | None = None
+    # The ops that derive columns from this table; a device also keeps the texts that they name in raw form.
     ops: Sequence[DerivedOp] = ()
-    section: str = "source"
+    section: str = "source"  # the configuration section of the source: ``source`` or ``tables.NAME``
 
     @property
     def declared(self) -> dict[str, DeclaredColumn]:
@@ -125,21 +104,13 @@ class TableInputs:
 
 @dataclass(frozen=True)
 class EncodedRows:
-    """Result of a reader.
-
-    Attributes
-    ----------
-    notes : sequence of str
-    raw_columns : mapping of str to (ChunkedArray, DeviceNumbers or DeviceDictionary)
-        Raw columns, if columns are derived: all of them on the host, keys and texts on a device.
-    events : mapping of str to LoadedTable
-        The event tables that the rows were built from.
-    """
+    """Result of a reader."""
 
     table: Table
     notes: Sequence[str] = ()
+    # Raw columns, if columns are derived: all of them on the host, keys and texts on a device.
     raw_columns: MutableMapping[str, Any] = field(default_factory=dict)
-    events: Mapping[str, LoadedTable] = field(default_factory=dict)
+    events: Mapping[str, LoadedTable] = field(default_factory=dict)  # the event tables that the rows were built from
 
 
 def _read_from_cache(inputs: TableInputs) -> EncodedRows | None:
@@ -235,12 +206,8 @@ def _read_rows(inputs: TableInputs) -> tuple[EncodedRows, TableReader]:
 def read_table(config: Config, backend: Backend, files: InputFiles | None = None) -> ReadTable[Table]:
     """Read, join and encode the tables of a configuration, whose `files` may have been listed already.
 
-    Raises
-    ------
-    DataError
-        If a file cannot be read, or there are no rows.
-    SchemaError
-        If the data contradicts the declared schema or the rules of ``data:``.
+    Raise DataError if a file cannot be read, or there are no rows; SchemaError if the data contradicts the declared
+    schema or the rules of ``data:``.
     """
     files = InputFiles.find(config.source, config.tables) if files is None else files
     ruled, derived = include_ruled_columns(config), derived_ops(config.features)

@@ -38,21 +38,11 @@ LOOSEN = "change the rules (data:), or let them only warn (otherwise: warn)"
 
 @dataclass(frozen=True)
 class RuleResults:
-    """Results of checking the rules of a table.
+    """Results of checking the rules of a table."""
 
-    Attributes
-    ----------
-    broken : tuple of RuleViolation
-        Violations of rules that only warn.
-    warnings : tuple of str
-        Their messages.
-    served : tuple of ServedRules
-        Rules to store in the model.
-    """
-
-    broken: tuple[RuleViolation, ...] = ()
-    warnings: tuple[str, ...] = ()
-    served: tuple[ServedRules, ...] = ()
+    broken: tuple[RuleViolation, ...] = ()  # violations of rules that only warn
+    warnings: tuple[str, ...] = ()  # their messages
+    served: tuple[ServedRules, ...] = ()  # rules to store in the model
 
 
 NO_RULES = RuleResults()
@@ -81,12 +71,8 @@ def include_ruled_columns(config: Config) -> Config:
 def enforce(table: EncodedTable, config: Config, backend: Backend, files: InputFiles | None = None) -> RuleResults:
     """Check the rules on the whole table read from `files`, including the columns that only rules need.
 
-    Raises
-    ------
-    ConfigError
-        If a rule names a missing column, or does not apply to the kind of its column.
-    SchemaError
-        If rules are violated; the message lists all violations.
+    Raise ConfigError if a rule names a missing column, or does not apply to the kind of its column; SchemaError if
+    rules are violated; the message lists all violations.
     """
     if not config.data:
         return NO_RULES

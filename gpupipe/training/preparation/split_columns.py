@@ -22,16 +22,12 @@ from gpupipe.user_warnings import WarningNote
 def split_columns(config: Config, table: EncodedTable, backend: Backend) -> tuple[Array | None, Array | None]:
     """Return the values of the columns of ``split.group`` and ``split.time``, on the host, or None.
 
+    Raise ConfigError if the column of ``split.time`` contains neither times nor numbers; SchemaError if there is no
+    such column.
+
     Returns
     -------
     groups, times : array, shape (n_rows,), or None
-
-    Raises
-    ------
-    ConfigError
-        If the column of ``split.time`` contains neither times nor numbers.
-    SchemaError
-        If there is no such column.
     """
     group, time = config.split.group, config.split.time
     require_column("split.group", group, table, config)

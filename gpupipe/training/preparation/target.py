@@ -188,15 +188,10 @@ def _inferred(target: TargetColumn, positives: Sequence[Label], quantiles: tuple
 def infer_goal(target: TargetColumn, task: SingleTask | None = None) -> Goal:
     """Return the goal of a target: levels and two whole numbers are classes, other numbers are predicted.
 
-    Parameters
-    ----------
-    task : {"regression", "binary", "multiclass"}, optional
-        The task, if it is stated: then more numbers may be classes, and two whole ones need not be.
+    Raise ConfigError if the values contradict `task`.
 
-    Raises
-    ------
-    ConfigError
-        If the values contradict `task`.
+    `task` ({"regression", "binary", "multiclass"}): the task, if it is stated: then more numbers may be classes, and
+    two whole ones need not be.
     """
     name, has_levels = target.column.name, target.column.levels is not None
     if task == "regression" and has_levels:

@@ -61,12 +61,8 @@ def folds_to_learn_from(fold: int, n_folds: int, in_order: bool) -> list[int]:
 
     They are the others of its repeat, since other repeats test the same rows; or the earlier ones, if in order.
 
-    Parameters
-    ----------
-    fold : int
-        Index among the folds of all repeats.
-    n_folds : int
-        Number of folds of a repeat.
+    - `fold`: index among the folds of all repeats
+    - `n_folds`: number of folds of a repeat
     """
     first = fold - fold % n_folds
     return [j for j in range(first, fold if in_order else first + n_folds) if j != fold]

@@ -49,18 +49,10 @@ MeasureLatency = Callable[[TrainedModel, Decision], Latency]
 
 
 class Selection(ABC):
-    """Selection of the exported model from the candidates of the training rounds.
+    """Selection of the exported model from the candidates of the training rounds."""
 
-    Attributes
-    ----------
-    best : ModelEntry
-        The best candidate, set by the first evaluation; replaced if its latency exceeds the limit.
-    decision_rows : array of bool, shape (n_rows,), optional
-        The held-out rows that the decision is learned from.
-    """
-
-    best: ModelEntry
-    decision_rows: Array | None = None
+    best: ModelEntry  # the best candidate, set by the first evaluation; replaced if its latency exceeds the limit
+    decision_rows: Array | None = None  # bool, shape (n_rows,): the held-out rows that the decision is learned from
     _ranked: list[LeaderboardEntry]
     _by_metric: list[LeaderboardEntry]
 

@@ -37,16 +37,9 @@ MOST_FAILURES = 10  # failed trials, without any other, after which a search end
 
 
 class TunedEntry(NamedTuple):
-    """Result of a search.
+    """Result of a search."""
 
-    Attributes
-    ----------
-    entry : ModelEntry
-        The entry with the best parameters, without ``tune``.
-    notes : tuple of str
-    """
-
-    entry: ModelEntry
+    entry: ModelEntry  # the entry with the best parameters, without ``tune``
     record: SearchRecord
     notes: tuple[str, ...]
 
@@ -59,27 +52,15 @@ def tune_entry(
 
     Trials are suggested by Optuna's tree-structured Parzen estimator (Bergstra et al., 2011; multivariate: Falkner,
     Klein and Hutter, 2018), and compared by the mean of ``context.metric`` over folds of these rows. The first trial
-    has the parameters of the entry.
+    has the parameters of the entry. Raise ConfigError if all trials fail, or the matrix is partitioned; DataError if
+    there are too few rows or groups for the folds.
 
-    Parameters
-    ----------
-    entry : ModelEntry
-        With ``tune``.
-    X : array of float32, shape (n_rows, d), column-major
-        The training rows, on the device of the backend.
-    y : array, shape (n_rows,)
-        Class codes or numbers, on the host.
-    context : FitContext
-        ``context.resources.checkpoint`` is the SQLite file of the trials. Without a metric, that of `config` is used.
-    clock : callable
-        Returns seconds.
-
-    Raises
-    ------
-    ConfigError
-        If all trials fail, or the matrix is partitioned.
-    DataError
-        If there are too few rows or groups for the folds.
+    - `entry`: with ``tune``
+    - `X` (array of float32, shape (n_rows, d), column-major): the training rows, on the device of the backend
+    - `y` (array, shape (n_rows,)): class codes or numbers, on the host
+    - `context`: ``context.resources.checkpoint`` is the SQLite file of the trials. Without a metric, that of `config`
+      is used.
+    - `clock`: returns seconds
     """
     if isinstance(entry.params, NeuralSettings) and max(context.resources.n_processes, world_size()) > 1:
         raise ConfigError(

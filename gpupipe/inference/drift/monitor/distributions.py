@@ -22,37 +22,24 @@ TAIL = 0.1  # of the range of all bins but the outermost, by which the axis exte
 
 @dataclass(frozen=True)
 class SharePair:
-    """Share of a cell in the training rows and in the table.
-
-    Attributes
-    ----------
-    then, now : float
-        In [0, 1].
-    is_value : bool
-        False for nulls, unseen levels and others that are not a single value or level.
-    """
+    """Share of a cell in the training rows and in the table."""
 
     name: str
+    # then, now: in [0, 1].
     then: float
     now: float
-    is_value: bool = True
+    is_value: bool = True  # False for nulls, unseen levels and others that are not a single value or level
 
 
 @dataclass(frozen=True)
 class SampleHistogram:
-    """Shares of the rows in bars of equal width.
+    """Shares of the rows in bars of equal width."""
 
-    Attributes
-    ----------
-    then, now : tuple of float
-        Of the training rows and of the table; the first and last bar include all lower and higher values of the
-        training range.
-    low, middle, high : str
-        Values at the ends and in the middle of the axis.
-    """
-
+    # then, now: of the training rows and of the table; the first and last bar include all lower and higher values of
+    # the training range.
     then: tuple[float, ...]
     now: tuple[float, ...]
+    # low, middle, high: values at the ends and in the middle of the axis.
     low: str
     middle: str
     high: str

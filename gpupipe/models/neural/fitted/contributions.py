@@ -57,17 +57,11 @@ def expected_gradients(
     proportion to the absolute contributions. It changes each of them by at most `tolerance` times itself, unless
     `most_points` was reached.
 
-    Parameters
-    ----------
-    served : Served
-        The network in evaluation mode.
-    X : array of float32, shape (n, d)
-        Rows on the host.
-    background : array of float32, shape (n_background, d)
-        Rows on the host, at least one.
-    first_points, most_points : int
-        Number of points on each path: the network is evaluated, and differentiated once per output, at
-        ``n_background * first_points`` points for most rows.
+    - `served`: the network in evaluation mode
+    - `X` (array of float32, shape (n, d)): rows on the host
+    - `background` (array of float32, shape (n_background, d)): rows on the host, at least one
+    - `first_points`, `most_points`: number of points on each path: the network is evaluated, and differentiated once
+      per output, at ``n_background * first_points`` points for most rows
 
     Returns
     -------
