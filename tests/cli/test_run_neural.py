@@ -62,9 +62,11 @@ def _notes(run: Path) -> str:
     return (run / "timeline.json").read_text()
 
 
-def test_a_run_that_is_interrupted_and_killed_resumes_to_the_same_metrics(small: Path, tmp_path: Path) -> None:
+def test_a_run_that_is_interrupted_and_killed_resumes_to_the_same_metrics(
+    small: Path, tmp_path: Path, gpupipe: Callable[..., Any]
+) -> None:
     free = tmp_path / "free"
-    _finish(_start("gpupipe", "run", small, "--output", free / "one", cwd=tmp_path))
+    assert gpupipe("run", small, "--output", free / "one").returncode == 0
 
     hurt = tmp_path / "hurt"
     kept = hurt / ".checkpoints"
@@ -116,6 +118,7 @@ def test_exit_codes_are_the_same_with_nproc(small: Path, tmp_path: Path, setting
     assert [path.name for path in tmp_path.iterdir()] == ["small.yaml"]
 
 
+@pytest.mark.nightly  # by day --nproc ends so
 def test_torchrun_ends_when_the_run_fails(small: Path, tmp_path: Path) -> None:
     launch = ("torch.distributed.run", "--nproc-per-node", 2, "-m", "gpupipe", "run", small, "--quiet")
     process = _start(*launch, "--output", tmp_path / "out", "--set", "source.target=Chrun", cwd=tmp_path)
