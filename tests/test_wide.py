@@ -21,7 +21,7 @@ import pytest
 import gpupipe as gp
 from gpupipe.cli import main
 
-WIDTHS = (40, 80, 160)
+WIDTHS = (60, 120, 240)
 ROWS = 100
 MOST_GROWTH = 2.7
 # Each takes time for every column of the table, or item of the list, that it is called on.

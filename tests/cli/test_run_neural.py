@@ -62,11 +62,9 @@ def _notes(run: Path) -> str:
     return (run / "timeline.json").read_text()
 
 
-def test_a_run_that_is_interrupted_and_killed_resumes_to_the_same_metrics(
-    small: Path, tmp_path: Path, gpupipe: Callable[..., Any]
-) -> None:
+def test_a_run_that_is_interrupted_and_killed_resumes_to_the_same_metrics(small: Path, tmp_path: Path) -> None:
     free = tmp_path / "free"
-    assert gpupipe("run", small, "--output", free / "one").returncode == 0
+    _finish(_start("gpupipe", "run", small, "--output", free / "one", cwd=tmp_path))
 
     hurt = tmp_path / "hurt"
     kept = hurt / ".checkpoints"
