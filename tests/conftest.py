@@ -13,6 +13,7 @@ from hypothesis import settings
 from gpupipe.backends import device_report, probe
 from tests.drawings import figures_drawn_once as figures_drawn_once
 from tests.drawings import real_drawings as real_drawings
+from tests.examples import draw_all
 from tests.hostile_modules import imported_modules, write_hostile_modules
 from tests.markers import LEFT_OUT, add_markers, is_left_out
 from tests.seeds import VARIABLE, choose_seed, kernel_seed
@@ -110,6 +111,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def pytest_configure(config: pytest.Config) -> None:
     choose_seed()
+    if config.getoption("--nightly"):
+        draw_all()
     if config.getoption("--fast"):
         settings.load_profile("fast")
 

@@ -28,6 +28,7 @@ from gpupipe.datasets.churn import customers, events, write
 from gpupipe.features import OPS
 from gpupipe.models import MODELS
 from gpupipe.plan.data_check import check_data
+from tests.nightly import nightly_unless
 
 ROOT = Path(__file__).parent.parent
 DOCS = ROOT / "docs"
@@ -136,7 +137,13 @@ def folder(tables: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Ite
     yield copy
 
 
-@pytest.mark.parametrize("name", [name for name, path in PAGES.items() if "```" in path.read_text()])
+@pytest.mark.parametrize(
+    "name",
+    nightly_unless(
+        lambda name: name != "guide/dask.md",  # it starts a cluster for each example
+        [name for name, path in PAGES.items() if "```" in path.read_text()],
+    ),
+)
 def test_every_example_works(name: str, folder: Path) -> None:
     namespace: dict[str, Any] = {"__name__": "page"}
     for block in blocks(PAGES[name]):

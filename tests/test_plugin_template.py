@@ -37,6 +37,7 @@ def python(*arguments: object, cwd: Path, packages: Path | None = None) -> Compl
     return subprocess.run(command, cwd=cwd, env=environment, capture_output=True, text=True, timeout=300, check=False)
 
 
+@pytest.mark.nightly
 def test_the_template_is_tested_and_its_model_needs_it(site: Path, tmp_path: Path) -> None:
     tests = ["-m", "pytest", "-q", "-p", "no:cacheprovider", f"--basetemp={tmp_path / 'tests'}", "tests"]
     done = python(*tests, cwd=site.parent / "source", packages=site)

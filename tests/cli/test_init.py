@@ -12,6 +12,7 @@ import yaml
 
 from gpupipe.backends.probe import missing_packages
 from gpupipe.starter.choices import has_xgboost
+from tests.nightly import nightly_unless
 
 Gpupipe = Callable[..., subprocess.CompletedProcess[str]]
 
@@ -94,7 +95,10 @@ def models_and_notes(config: Path) -> tuple[list[str], str]:
 
 
 @pytest.mark.usefixtures("usable_gpu")
-@pytest.mark.parametrize(("target", "linear"), [("sold", "logistic_regression"), ("price", "ridge")])
+@pytest.mark.parametrize(
+    ("target", "linear"),
+    nightly_unless(lambda target, _: target == "sold", [("sold", "logistic_regression"), ("price", "ridge")]),
+)
 def test_on_a_machine_with_a_gpu_every_model_trains_there(
     gpupipe_process: Gpupipe, tmp_path: Path, target: str, linear: str
 ) -> None:
@@ -144,6 +148,7 @@ def test_a_file_without_a_header_is_reported(gpupipe: Gpupipe, table: Path) -> N
     assert "The file has no header: its columns are named c1 to c4 here." in result.stdout
 
 
+@pytest.mark.nightly  # tests/starter runs starter configurations by day, and tests/configs this table
 @pytest.mark.data
 def test_telco_scores_well_with_no_edits(gpupipe: Gpupipe, data_dir: Path, tmp_path: Path) -> None:
     table = data_dir / "telco-churn" / "Telco-Customer-Churn.csv"

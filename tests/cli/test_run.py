@@ -12,6 +12,8 @@ import pandas as pd
 import pytest
 from sklearn.metrics import roc_auc_score
 
+from tests.nightly import nightly_unless
+
 ROOT = Path(__file__).parents[2]
 SMALL = """\
 source: {generate: churn, rows: 2000, target: Churn, positive: "Yes", drop: [customerID]}
@@ -118,9 +120,7 @@ def test_every_valid_table_loads_or_is_refused_with_a_reason(data_dir: Path) -> 
     assert loaded >= 55
 
 
-@pytest.mark.parametrize(
-    "after", [1, pytest.param(3, marks=pytest.mark.nightly), 5, pytest.param(8, marks=pytest.mark.nightly), 11]
-)
+@pytest.mark.parametrize("after", nightly_unless(lambda after: after == 5, [1, 3, 5, 8, 11]))
 def test_a_killed_run_leaves_nothing_under_its_name(small: Path, tmp_path: Path, after: int) -> None:
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT), str(ROOT / "kernels")])}
     command = [sys.executable, "-m", "gpupipe", "run", str(small), "--output", str(tmp_path / "out")]

@@ -116,6 +116,7 @@ def test_exit_codes_are_the_same_with_nproc(small: Path, tmp_path: Path, setting
     assert [path.name for path in tmp_path.iterdir()] == ["small.yaml"]
 
 
+@pytest.mark.nightly  # by day --nproc ends so
 def test_torchrun_ends_when_the_run_fails(small: Path, tmp_path: Path) -> None:
     launch = ("torch.distributed.run", "--nproc-per-node", 2, "-m", "gpupipe", "run", small, "--quiet")
     process = _start(*launch, "--output", tmp_path / "out", "--set", "source.target=Chrun", cwd=tmp_path)

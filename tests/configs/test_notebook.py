@@ -55,6 +55,7 @@ def kernel(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     return KERNEL
 
 
+@pytest.mark.nightly
 def test_the_notebook_runs_and_both_networks_learn(kernel: str) -> None:
     text = printed(executed("pytorch.ipynb", kernel))
     assert "the same address: True" in text and "copied: False" in text

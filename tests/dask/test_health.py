@@ -248,6 +248,7 @@ def wait_until_gone(pids: list[int]) -> None:
         time.sleep(0.05)  # the processes are not ours to wait for
 
 
+@pytest.mark.nightly
 def test_a_program_that_recovers_from_a_lost_worker_prints_nothing_about_dask(tmp_path: Path) -> None:
     witness = str(tmp_path / "witness")
     process = program(tmp_path, f"print(workers.gather([workers.submit(chores.killed_once, {witness!r}, [3.0])])[0])")

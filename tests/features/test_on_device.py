@@ -35,6 +35,7 @@ def test_a_fit_on_the_device_matches_the_host() -> None:
     run_checks("not data")
 
 
+@pytest.mark.nightly
 @pytest.mark.data
 def test_it_is_on_public_tables(data_dir: Path) -> None:
     run_checks("data")

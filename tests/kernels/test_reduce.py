@@ -20,16 +20,12 @@ TILE = loops.TILE
 SIZES = [
     0,
     1,
-    7,
-    8,
-    9,
     LANES - 1,
     LANES,
     LANES + 1,
     TILE - 1,
     TILE,
     TILE + 1,
-    BLOCK_ROWS + 1,
     2 * BLOCK_ROWS + TILE + 3,
 ]
 INF = math.inf

@@ -12,6 +12,15 @@ from gpupipe.models import MODELS, fit
 from gpupipe.models.weights import row_weights
 
 Y = np.array([0, 0, 0, 1, 1, 2])
+FEW_ROUNDS = {
+    "random_forest": {"n_estimators": 20},
+    "extra_trees": {"n_estimators": 20},
+    "hist_gradient_boosting": {"max_iter": 20},
+    "xgboost": {"n_estimators": 20},
+    "lightgbm": {"n_estimators": 20},
+    "catboost": {"iterations": 20},
+    **{name: {"epochs": 8, "batch_size": 32} for name in ("mlp", "resnet", "ft_transformer")},
+}
 
 
 def weights(*args: Any) -> Any:
@@ -60,7 +69,9 @@ def test_weighting_a_class_raises_its_probability(name: str, tables: dict[str, A
     # Few columns, so that the classes overlap and weights have an effect.
     data = replace(data, X=np.asfortranarray(data.X[:, 9:12]), X_test=np.asfortranarray(data.X_test[:, 9:12]))
     data = replace(data, context=replace(data.context, feature_names=("a", "b", "c"), class_labels=("bad", "good")))
-    params = {"min_samples_leaf": 5} if name == "extra_trees" else {}  # a leaf of one class has no use for weights
+    params = dict(FEW_ROUNDS.get(name, {}))
+    if name == "extra_trees":
+        params["min_samples_leaf"] = 5  # a leaf of one class has no use for weights
     plain, weighted = (
         fit(MODELS.get(name)(class_weight=w, **params), data.X, data.y, data.context).predict(data.X_test).output
         for w in (None, {"good": 20})

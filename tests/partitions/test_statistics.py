@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -32,6 +33,7 @@ from gpupipe.table.encode import encode
 from gpupipe.table.schema import FIRST_LEVEL, Column, declare
 from gpupipe_kernels.program.opcodes import CalendarPart
 from tests.examples import examples
+from tests.nightly import nightly_unless
 
 N = 1000
 CUTS = {
@@ -42,6 +44,7 @@ CUTS = {
     "empty ones": [0, 0, 300, 300, 780, N, N],
     "one huge": [32, N - 40],
 }
+WEIGHTED = ("two", "three, one of them short", "one huge")  # by day
 SHARES = [0.0, 0.1, 0.5, 0.9, 1.0]
 MANY = [i / 20 for i in range(21)]
 
@@ -164,12 +167,20 @@ def draw_weights(seed: int, n: int) -> np.ndarray:
     return np.random.default_rng(seed).lognormal(0, 2, n)
 
 
-@pytest.mark.parametrize("is_weighted", [False, True], ids=["", "weighted"])
-@pytest.mark.parametrize("kind", ["several", "none", "numbers"])  # the next test draws from all
-@pytest.mark.parametrize("cuts", CUTS.values(), ids=CUTS)
+KINDS = ("several", "none", "numbers")  # the next test draws from all
+
+
+@pytest.mark.parametrize(
+    ("name", "kind", "is_weighted"),
+    nightly_unless(
+        lambda name, kind, is_weighted: KINDS[list(CUTS).index(name) % 3] == kind and is_weighted == (name in WEIGHTED),
+        product(CUTS, KINDS, (False, True)),
+    ),
+)
 def test_every_statistic_matches_one_machine(
-    backend: Backend, workers: Workers, divide: Any, small_parts: Any, cuts: list[int], kind: str, is_weighted: bool
+    backend: Backend, workers: Workers, divide: Any, small_parts: Any, name: str, kind: str, is_weighted: bool
 ) -> None:
+    cuts = CUTS[name]
     table, weights = encode_chunks(make(0), backend), draw_weights(0, N) if is_weighted else None
     with small_parts(32):
         one, many = both(table, divide(table, cuts, workers), targets(1, N)[kind], backend, weights)
@@ -264,12 +275,19 @@ def fitted(statistics: Statistics, view: Any) -> FittedFeatures:
     return fit_features(ops, statistics, view)
 
 
-@pytest.mark.parametrize("is_weighted", [False, True], ids=["", "weighted"])
-@pytest.mark.parametrize("view", ["codes", "dense"])
-@pytest.mark.parametrize("cuts", CUTS.values(), ids=CUTS)
+@pytest.mark.parametrize(
+    ("name", "view", "is_weighted"),
+    nightly_unless(
+        lambda name, view, is_weighted: (
+            ("codes", "dense")[list(CUTS).index(name) % 2] == view and is_weighted == (name in WEIGHTED)
+        ),
+        product(CUTS, ("codes", "dense"), (False, True)),
+    ),
+)
 def test_a_fit_and_its_matrices_match_one_machine(
-    backend: Backend, workers: Workers, divide: Any, small_parts: Any, cuts: list[int], view: Any, is_weighted: bool
+    backend: Backend, workers: Workers, divide: Any, small_parts: Any, name: str, view: Any, is_weighted: bool
 ) -> None:
+    cuts = CUTS[name]
     table, rows = encode_chunks(make(5), backend), np.random.default_rng(5).random(N) < 0.7
     with small_parts(32):
         target = Target(targets(5, N)["two classes"].values[rows], 2)  # type: ignore[union-attr]

@@ -19,7 +19,12 @@ from gpupipe_kernels.rows.row_loops import _run_exact
 from gpupipe_kernels.rows.trees_numba import add_float32, add_float64
 from gpupipe_kernels.rows.warm_up import warm
 
-SMALL = {"mlp": {"epochs": 2, "width": 8}, "random_forest": {"n_estimators": 7}, "xgboost": {"n_estimators": 9}}
+SMALL = {
+    "mlp": {"epochs": 2, "width": 8},
+    "random_forest": {"n_estimators": 7},
+    "hist_gradient_boosting": {"max_iter": 12},
+    "xgboost": {"n_estimators": 9},
+}
 CASES = [
     *(("binary", name) for name in (
         "logistic_regression", "random_forest", "hist_gradient_boosting", "xgboost", "knn", "gaussian_nb",

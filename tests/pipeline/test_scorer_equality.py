@@ -32,7 +32,7 @@ from tests.raw_values import VALUES
 
 pytestmark = pytest.mark.filterwarnings("ignore::gpupipe.PredictionWarning")
 CHURN = Path(__file__).parents[2] / "configs" / "churn.yaml"
-N, N_THREADS = 100_000, 16
+N, N_THREADS = 30_000, 16
 EXTREMES = [0.0, -0.0, 1e-310, 2.0**125, -(2.0**125), 1e300, -np.inf, np.inf, np.nan, 1e-30, 16_777_217.0]
 START = datetime(2020, 1, 1)
 

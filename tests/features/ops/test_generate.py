@@ -231,7 +231,7 @@ def test_refusals(fit, rows: int, y: Array, message: str) -> None:
         fit({"a": np.arange(float(rows)), "b": np.ones(rows)}, [{"generate": {}}], y)
 
 
-@examples(12)
+@examples(5)
 @given(seed=st.integers(0, 999), n_null=st.integers(0, 60))
 def test_single_rows_equal_the_batch(fit, seed: int, n_null: int) -> None:
     frame, y = planted(seed, 600)

@@ -369,6 +369,7 @@ print(backend.memory().peak - before)
 """
 
 
+@pytest.mark.nightly
 def test_the_peak_is_lower_by_most_of_the_arrow_table(tmp_path: Path) -> None:
     path = tmp_path / "churn.parquet"
     write(tmp_path / "small.parquet", 50_000)

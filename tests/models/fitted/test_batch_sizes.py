@@ -34,6 +34,7 @@ def test_every_model_predicts_a_row_the_same_in_batches_of_any_size(monkeypatch:
     assert len(found["models"]) > 40
 
 
+@pytest.mark.nightly
 def test_so_they_do_with_other_kernels_of_blas() -> None:
     command = [sys.executable, "-W", "ignore", "-m", "tests.models.fitted.batch_sweep"]
     child = subprocess.run(

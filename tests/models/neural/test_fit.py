@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -15,6 +16,7 @@ from gpupipe.errors import ConfigError, DataError, LimitError
 from gpupipe.models import MODELS, FitContext, fit
 from gpupipe.models.context import ValidationRows
 from gpupipe.models.neural.settings import LEAST_BATCH, MOST_BATCH, Mlp, ResNet
+from tests.nightly import nightly_unless
 
 QUICK: dict[str, dict[str, Any]] = {
     "mlp": {"width": 64, "depth": 2},
@@ -37,8 +39,13 @@ def _rows(n: int = 200, seed: int = 0) -> tuple[Any, Any]:
     return np.asfortranarray(np.column_stack([numbers, ids]), np.float32), y
 
 
-@pytest.mark.parametrize("name", list(QUICK))
-@pytest.mark.parametrize("task", ["binary", "multiclass", "regression"])
+@pytest.mark.parametrize(
+    ("task", "name"),
+    nightly_unless(
+        lambda task, name: (task, name) != ("binary", "ft_transformer"),  # four seconds
+        product(("binary", "multiclass", "regression"), QUICK),
+    ),
+)
 def test_a_network_is_about_as_good_as_a_linear_model(name: str, task: str, tables: dict[str, Any]) -> None:
     data = tables[task]
     # The few rows of the regression are overfitted soon, and fewer still choose the epoch.

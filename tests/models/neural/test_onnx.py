@@ -24,6 +24,7 @@ from gpupipe.models.neural.fitted.pytorch import FittedNeural
 from gpupipe.tasks import Task
 from tests.models.folder_files import load_fitted
 from tests.models.networks import fitted, given, rows
+from tests.nightly import nightly_unless
 
 # Each takes seconds to write. What is before the body of a network does not depend on its kind.
 CASES: dict[str, tuple[Kind, Task, int, tuple[int, ...]]] = {
@@ -169,7 +170,7 @@ def test_a_file_of_another_network_differs_and_is_refused(
     assert not (tmp_path / NAME).exists()
 
 
-@pytest.mark.parametrize("kind", ["mlp", "resnet"])
+@pytest.mark.parametrize("kind", nightly_unless(lambda kind: kind == "mlp", ["mlp", "resnet"]))
 def test_a_network_of_the_same_shape_is_not_translated_again(
     kind: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
