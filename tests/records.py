@@ -1,0 +1,85 @@
+"""Records of test runs: what passed, and how long it took.
+
+``--record FILE`` writes one, and lists each test that takes more than 2 s. ``--without-passed FILE`` runs what did not
+pass in a recorded run of another environment, and counts what did in its summary. Tests that the other environment does
+not have, such as the cases of a library that it lacks, are not in the record and therefore run.
+
+``python -m tests.records FILE...`` writes budgets.json: the seconds that tests over 2 s may take, from records of quiet
+machines.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+SLOW_SECONDS = 2.0
+NOISE = 1.5  # times the recorded seconds are the budget: machines also do something else
+BUDGETS = Path(__file__).with_name("budgets.json")
+
+
+class Recorder:
+    """Plug-in that records the reports of a run: of all processes, in the one that started them."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.passed: set[str] = set()
+        self.others: set[str] = set()
+        self.seconds: Counter[str] = Counter()
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        self.seconds[report.nodeid] += report.duration
+        if not report.passed:
+            self.others.add(report.nodeid)
+        elif report.when == "call":
+            self.passed.add(report.nodeid)
+
+    def pytest_sessionfinish(self) -> None:
+        record = {"passed": sorted(self.passed - self.others), "seconds": self.seconds}
+        self.path.write_text(json.dumps(record), encoding="utf-8")
+
+    def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
+        """List the tests that take more than 2 s, with their budgets."""
+        budgets: dict[str, float] = json.loads(BUDGETS.read_text(encoding="utf-8"))
+        slow = {name: seconds for name, seconds in self.seconds.most_common() if seconds > SLOW_SECONDS}
+        total = f"{sum(slow.values()):.0f} of {self.seconds.total():.0f} s"
+        terminalreporter.write_sep("-", f"{len(slow)} tests take more than {SLOW_SECONDS:g} s, {total}")
+        for name, seconds in slow.items():
+            budget = budgets.get(name, SLOW_SECONDS)
+            words = f"over its budget of {budget:.1f} s" if seconds > budget else f"budget {budget:.1f} s"
+            terminalreporter.write_line(f"{seconds:6.1f} s  {name}: {words}")
+
+
+class WithoutPassed:
+    """Plug-in that runs only what did not pass in a recorded run."""
+
+    def __init__(self, path: Path) -> None:
+        self.passed: set[str] = set(json.loads(path.read_text(encoding="utf-8"))["passed"])
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
+        items[:] = [item for item in items if item.nodeid not in self.passed]
+
+    def pytest_report_header(self) -> str:
+        return f"not run again, but counted: {len(self.passed):,} tests that passed in the environment of the record"
+
+    def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
+        reports = [pytest.TestReport(name, ("", None, ""), {}, "passed", None, "call") for name in self.passed]
+        terminalreporter.stats.setdefault("passed", []).extend(reports)
+
+
+def write_budgets(records: list[str]) -> None:
+    """Write the budgets of the tests that took more than 2 s in recorded runs."""
+    seconds: dict[str, float] = {}
+    for path in records:
+        seconds |= json.loads(Path(path).read_text(encoding="utf-8"))["seconds"]
+    budgets = {name: round(NOISE * time, 1) for name, time in sorted(seconds.items()) if time > SLOW_SECONDS}
+    BUDGETS.write_text(json.dumps(budgets, indent=1) + "\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    write_budgets(sys.argv[1:])
