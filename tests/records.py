@@ -1,8 +1,8 @@
 """Records of test runs: what passed, and how long it took.
 
 ``--record FILE`` writes one, and lists each test that takes more than 2 s. ``--without-passed FILE`` runs what did not
-pass in a recorded run of another environment, and counts what did in its summary. Tests that the other environment does
-not have, such as the cases of a library that it lacks, are not in the record and therefore run.
+pass in a recorded run of another environment, and counts what did in its summary. It does not import files of which all
+tests passed, so which cases a test has must not depend on installed libraries: skip cases, do not omit them.
 
 ``python -m tests.records FILE...`` writes budgets.json: the seconds that tests over 2 s may take, from records of quiet
 machines.
@@ -22,6 +22,11 @@ NOISE = 1.5  # times the recorded seconds are the budget: machines also do somet
 BUDGETS = Path(__file__).with_name("budgets.json")
 
 
+def file_of(name: str) -> str:
+    """Return the file of a test."""
+    return name.partition("::")[0]
+
+
 class Recorder:
     """Plug-in that records the reports of a run: of all processes, in the one that started them."""
 
@@ -38,8 +43,16 @@ class Recorder:
         elif report.when == "call":
             self.passed.add(report.nodeid)
 
+    def pytest_collectreport(self, report: pytest.CollectReport) -> None:
+        if not report.passed:
+            self.others.add(report.nodeid)
+
     def pytest_sessionfinish(self) -> None:
-        record = {"passed": sorted(self.passed - self.others), "seconds": self.seconds}
+        record = {
+            "passed": sorted(self.passed - self.others),
+            "finished": sorted({file_of(name) for name in self.passed} - {file_of(name) for name in self.others}),
+            "seconds": self.seconds,
+        }
         self.path.write_text(json.dumps(record), encoding="utf-8")
 
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
@@ -58,7 +71,11 @@ class WithoutPassed:
     """Plug-in that runs only what did not pass in a recorded run."""
 
     def __init__(self, path: Path) -> None:
-        self.passed: set[str] = set(json.loads(path.read_text(encoding="utf-8"))["passed"])
+        record = json.loads(path.read_text(encoding="utf-8"))
+        self.passed, self.finished = set(record["passed"]), set(record["finished"])
+
+    def pytest_ignore_collect(self, collection_path: Path, config: pytest.Config) -> bool | None:
+        return True if collection_path.relative_to(config.rootpath).as_posix() in self.finished else None
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:

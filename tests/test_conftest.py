@@ -42,6 +42,7 @@ def test_a_library_that_is_installed_excuses_nothing() -> None:
 
 
 SUITE = {
+    "test_finished.py": "open('log', 'a').write('imported ')\ndef test_passes(): pass\n",
     "test_first.py": "import absent_one\ndef test_never(): pass\n",
     "test_second.py": """
 import pytest
@@ -92,16 +93,18 @@ def test_two_environments_run_every_test_once(tmp_path: Path) -> None:
     first = run_suite(tmp_path, "--record", "first.json")
     assert "needs absent_one" in first
     assert "2 tests and 1 whole files need absent_one: pip install '.[test-all]'" in first
-    assert "1 failed, 1 passed, 3 skipped" in first  # the whole file is one of them
-    assert json.loads((tmp_path / "first.json").read_text())["passed"] == ["test_second.py::test_passes"]
+    assert "1 failed, 2 passed, 3 skipped" in first  # the whole file is one of them
+    record = json.loads((tmp_path / "first.json").read_text())
+    assert record["passed"] == ["test_finished.py::test_passes", "test_second.py::test_passes"]
+    assert record["finished"] == ["test_finished.py"]
 
     (tmp_path / "absent_one").mkdir()  # the other environment has it
     for name in ("__init__.py", "part.py"):
         (tmp_path / "absent_one" / name).touch()
     (tmp_path / "test_second.py").write_text(SUITE["test_second.py"].replace("raise SystemExit", "pass"))
     second = run_suite(tmp_path, "--without-passed", "first.json")
-    assert "1 failed, 4 passed" in second  # with the one that passed before
-    assert (tmp_path / "log").read_text() == "ran "
+    assert "1 failed, 5 passed" in second  # with the two that passed before
+    assert (tmp_path / "log").read_text() == "imported ran "
     assert "not installed" not in second
 
 

@@ -115,7 +115,7 @@ def test_every_direct_requirement_has_a_tested_version() -> None:
     assert names <= set(pinned())
 
 
-@pytest.mark.needs("torch")  # of all extras
+@pytest.mark.needs("torch")  # with all extras
 @pytest.mark.skipif(not os.environ.get("CI"), reason="only CI installs the versions of constraints.txt")
 def test_the_tested_versions_are_those_that_are_tested() -> None:
     found = metadata.distributions(path=[sysconfig.get_path("purelib")])  # without indirect requirements
