@@ -11,6 +11,7 @@ from __future__ import annotations
 import re
 import sys
 from collections import Counter
+from collections.abc import Generator
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TypeVar
@@ -77,16 +78,18 @@ class AbsentLibraries:
                     pytest.skip(f"{PREFIX}{name}")
 
     @pytest.hookimpl(wrapper=True)
-    def pytest_runtest_makereport(self, item: pytest.Item) -> object:
-        report: pytest.TestReport = yield
+    def pytest_runtest_makereport(self, item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+        report = yield
         if report.outcome == "passed" or not self.absent:
             return report
         path, line, _ = item.location
         return self._skip(report, Path(path), line or 0)
 
     @pytest.hookimpl(wrapper=True)
-    def pytest_make_collect_report(self, collector: pytest.Collector) -> object:
-        report: pytest.CollectReport = yield
+    def pytest_make_collect_report(
+        self, collector: pytest.Collector
+    ) -> Generator[None, pytest.CollectReport, pytest.CollectReport]:
+        report = yield
         if report.outcome == "passed" or not self.absent:
             return report
         name = ".".join(collector.path.relative_to(collector.config.rootpath).with_suffix("").parts)

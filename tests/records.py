@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections import Counter
+from collections import defaultdict
 from pathlib import Path
 
 import pytest
@@ -34,7 +34,7 @@ class Recorder:
         self.path = path
         self.passed: set[str] = set()
         self.others: set[str] = set()
-        self.seconds: Counter[str] = Counter()
+        self.seconds: defaultdict[str, float] = defaultdict(float)
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         self.seconds[report.nodeid] += report.duration
@@ -58,10 +58,10 @@ class Recorder:
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
         """List the tests that take more than 2 s, with their budgets."""
         budgets: dict[str, float] = json.loads(BUDGETS.read_text(encoding="utf-8"))
-        slow = {name: seconds for name, seconds in self.seconds.most_common() if seconds > SLOW_SECONDS}
-        total = f"{sum(slow.values()):.0f} of {self.seconds.total():.0f} s"
+        slow = {name: seconds for name, seconds in self.seconds.items() if seconds > SLOW_SECONDS}
+        total = f"{sum(slow.values()):.0f} of {sum(self.seconds.values()):.0f} s"
         terminalreporter.write_sep("-", f"{len(slow)} tests take more than {SLOW_SECONDS:g} s, {total}")
-        for name, seconds in slow.items():
+        for name, seconds in sorted(slow.items(), key=lambda each: -each[1]):
             budget = budgets.get(name, SLOW_SECONDS)
             words = f"over its budget of {budget:.1f} s" if seconds > budget else f"budget {budget:.1f} s"
             terminalreporter.write_line(f"{seconds:6.1f} s  {name}: {words}")
