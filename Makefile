@@ -1,7 +1,7 @@
 # Commands for development, run in the environment that `make setup` creates. For another environment:
 # make test BIN=/path/to/bin/; for the active one: make test BIN=
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-gpu check format test test-fast test-gpu coverage docs docs-fast bench dist lock
+.PHONY: help setup setup-gpu check format test test-fast test-gpu nightly coverage docs docs-fast bench dist lock
 BIN ?= .venv/bin/
 CUDA ?= cuda13
 
@@ -35,6 +35,10 @@ test-fast: ## run the tests for every edit: two cases of each, no child processe
 
 test-gpu: ## run the GPU tests; fails on a machine without a GPU; CUDA=cuda13-lite: those that need no RAPIDS
 	$(BIN)pytest -m "gpu$(if $(findstring lite,$(CUDA)), and not rapids)" --require-gpu -n 6 --dist worksteal tests/gpu
+
+nightly: ## run all tests, those of the night too, and record this commit as one at which all pass
+	$(BIN)pytest --nightly -n auto --dist worksteal
+	git rev-parse HEAD > tests/nightly.txt
 
 coverage: ## run all tests, those of the night too, with branch coverage; writes build/coverage/index.html
 	$(BIN)pytest --nightly -n auto --dist worksteal --cov --cov-report=html --cov-report=term:skip-covered

@@ -11,11 +11,14 @@ import pytest
 from hypothesis import settings
 
 from gpupipe.backends import device_report, probe
+from tests.absent_libraries import AbsentLibraries, write_skipped
 from tests.drawings import figures_drawn_once as figures_drawn_once
 from tests.drawings import real_drawings as real_drawings
 from tests.examples import draw_all
 from tests.hostile_modules import imported_modules, write_hostile_modules
 from tests.markers import LEFT_OUT, add_markers, is_left_out
+from tests.nightly import Nightly
+from tests.records import Recorder, WithoutPassed
 from tests.seeds import VARIABLE, choose_seed, kernel_seed
 
 # Profiles for --hypothesis-profile; see tests/examples.py.
@@ -102,6 +105,13 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--require-gpu", action="store_true", help="fail the tests that need a GPU where there is none")
     parser.addoption("--nightly", action="store_true", help="run the tests that CI runs once a day, too")
     parser.addoption(
+        "--since",
+        metavar="COMMIT",
+        help="run those of them whose files changed since a commit, instead of that in tests/nightly.txt",
+    )
+    parser.addoption("--record", metavar="FILE", help="record what passed, and list the tests that take more than 2 s")
+    parser.addoption("--without-passed", metavar="FILE", help="do not run what passed in a recorded run; count it")
+    parser.addoption(
         "--fast",
         action="store_true",
         help="run what takes no time: no test that is slow or needs processes, a cluster, public tables or a GPU; "
@@ -113,6 +123,12 @@ def pytest_configure(config: pytest.Config) -> None:
     choose_seed()
     if config.getoption("--nightly"):
         draw_all()
+    config.pluginmanager.register(AbsentLibraries())
+    config.pluginmanager.register(Nightly(config))
+    if file := config.getoption("--without-passed"):
+        config.pluginmanager.register(WithoutPassed(Path(file)))
+    if (file := config.getoption("--record")) and not hasattr(config, "workerinput"):
+        config.pluginmanager.register(Recorder(Path(file)))
     if config.getoption("--fast"):
         settings.load_profile("fast")
 
@@ -123,6 +139,10 @@ def pytest_runtest_logreport(report: pytest.TestReport) -> None:
     if report.failed and os.environ.get("CI") and "PYTEST_XDIST_WORKER" not in os.environ:
         crash = getattr(report.longrepr, "reprcrash", None)
         print(f"\nFAILED {report.nodeid} ({report.when}): {crash or report.longrepr}", flush=True)
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    write_skipped(terminalreporter)
 
 
 def pytest_report_header() -> str:
@@ -136,11 +156,7 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
 
 @pytest.hookimpl(tryfirst=True)  # before pytest selects tests by their markers
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Add markers; with ``--fast``, select tests by them and two cases of each; leave those of the night to it."""
-    if not config.getoption("--nightly"):
-        by_day = [item for item in items if item.get_closest_marker("nightly") is None]
-        config.hook.pytest_deselected(items=[item for item in items if item.get_closest_marker("nightly") is not None])
-        items[:] = by_day
+    """Add markers; with ``--fast``, select tests by them and two cases of each."""
     cases: dict[str, list[pytest.Item]] = {}
     for item in items:
         if isinstance(item, pytest.Function):

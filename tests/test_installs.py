@@ -47,7 +47,7 @@ def resolve(extras: tuple[str, ...], python: str, *options: str) -> dict[str, st
     uv = shutil.which("uv", path=os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]]))
     if uv is None:
         end = pytest.fail if os.environ.get("CI") else pytest.skip
-        end("uv is not installed; the extra 'test' has it")
+        end("uv is not installed; the extra 'test-all' has it")
     command = [
         uv, "pip", "compile", "pyproject.toml", *(f"--extra={extra}" for extra in extras),
         "--python", sys.executable, "--python-version", python, "--python-platform", "x86_64-manylinux_2_28",
@@ -115,6 +115,7 @@ def test_every_direct_requirement_has_a_tested_version() -> None:
     assert names <= set(pinned())
 
 
+@pytest.mark.needs("torch")  # with all extras
 @pytest.mark.skipif(not os.environ.get("CI"), reason="only CI installs the versions of constraints.txt")
 def test_the_tested_versions_are_those_that_are_tested() -> None:
     found = metadata.distributions(path=[sysconfig.get_path("purelib")])  # without indirect requirements

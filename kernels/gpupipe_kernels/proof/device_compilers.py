@@ -21,7 +21,7 @@ from gpupipe_kernels.device.compiler import compile_entry
 from gpupipe_kernels.launch import DeviceLoop, array_formula
 from gpupipe_kernels.toolchain import find_program
 
-INSTALL = "pip install 'gpupipe[test]'"
+INSTALL = "pip install 'gpupipe[test-all]'"
 
 
 def compiler_versions() -> dict[str, str]:

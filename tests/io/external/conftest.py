@@ -4,16 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import duckdb
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from deltalake import write_deltalake
-from pyiceberg.catalog import Catalog, load_catalog
 
 from gpupipe.datasets.churn import customers
 from tests.postgresql import PostgresqlServer
+
+if TYPE_CHECKING:
+    from pyiceberg.catalog import Catalog
 
 
 @pytest.fixture(scope="session")
@@ -43,6 +45,8 @@ def properties(tmp_path: Path) -> dict[str, str]:
 
 @pytest.fixture
 def catalog(properties: dict[str, str]) -> Catalog:
+    from pyiceberg.catalog import load_catalog
+
     found = load_catalog(**properties)
     found.create_namespace("shop")
     return found
@@ -53,6 +57,8 @@ def external_churn(
     churn: pa.Table, tmp_path: Path, postgresql: PostgresqlServer, catalog: Catalog, properties: dict[str, str]
 ) -> dict[str, dict[str, object]]:
     """Return the settings of the origins of one table, by kind; `parquet` is the reference."""
+    from deltalake import write_deltalake
+
     pq.write_table(churn, tmp_path / "churn.parquet")
     with duckdb.connect(str(tmp_path / "churn.duckdb")) as connection:
         connection.execute(f"CREATE TABLE churn AS FROM '{tmp_path}/churn.parquet'")

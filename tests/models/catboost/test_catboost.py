@@ -87,6 +87,7 @@ def test_a_parameter_that_catboost_refuses_is_named(tables: dict[str, Any]) -> N
         fit(model, data.X, data.y, data.context)
 
 
+@pytest.mark.needs("catboost")
 def test_a_missing_library_is_one_message(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("gpupipe.models.base.find_spec", lambda name: None)
     with pytest.raises(ConfigError, match=r"pip install 'gpupipe\[catboost\]'"):
