@@ -38,8 +38,12 @@ from gpupipe.files.jsonfile import write_json
 from gpupipe.io.file_formats import load_generator
 from gpupipe.units import GIB, MIB
 
-ROWS, TURNS, WORKERS = 5_000_000, 3, 2
-CHUNK, GROUP, HASHED_ROWS = 500_000, 250_000, 100_000
+ROWS = 5_000_000
+TURNS = 3
+WORKERS = 2
+CHUNK = 500_000
+GROUP = 250_000
+HASHED_ROWS = 100_000
 KEPT = 20  # columns besides the target
 MEMORY = 3 * GIB  # per worker
 TARGET = "Churn"

@@ -96,9 +96,11 @@ def measure(*command: str) -> dict[str, Any]:
     if process.returncode:
         raise SystemExit(f"{command[0]} ended with exit code {process.returncode}")
     return {
-        "seconds": time.perf_counter() - start, "processor_seconds": usage.ru_utime + usage.ru_stime,
-        "peak_mib": usage.ru_maxrss / 1024, "text": text,
-    }  # fmt: skip
+        "seconds": time.perf_counter() - start,
+        "processor_seconds": usage.ru_utime + usage.ru_stime,
+        "peak_mib": usage.ru_maxrss / 1024,
+        "text": text,
+    }
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

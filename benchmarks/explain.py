@@ -29,8 +29,14 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-N_NUMBERS, N_CATEGORIES, N_LEVELS, TRAINING_ROWS = 50, 7, 12, 100_000
-WARM_UP_ROWS, KEPT_ROWS, N_SINGLE, TOLERANCE = 2_000, 2_000, 200, 1e-3
+N_NUMBERS = 50
+N_CATEGORIES = 7
+N_LEVELS = 12
+TRAINING_ROWS = 100_000
+WARM_UP_ROWS = 2_000
+KEPT_ROWS = 2_000
+N_SINGLE = 200
+TOLERANCE = 1e-3
 PEER = Path(__file__).parent / "peers" / "xgboost_contributions.py"
 Opened = tuple[Callable[[int], Any], Callable[[int], Any] | None]
 MODELS: Mapping[str, Mapping[str, Any]] = {
@@ -67,10 +73,13 @@ def prepare(folder: Path, name: str, n_rows: int, n_compared: int) -> None:
     # The package shap does not read scikit-learn's native categories.
     n_categories = 0 if name == "hist_gradient_boosting" else N_CATEGORIES
     pipeline = gp.Pipeline(
-        make_table(TRAINING_ROWS, 0, n_categories), target="y", device="cpu",
-        models=[{name: {"defaults": "library", **MODELS[name]}}], evaluate={"importance": False},
+        make_table(TRAINING_ROWS, 0, n_categories),
+        target="y",
+        device="cpu",
+        models=[{name: {"defaults": "library", **MODELS[name]}}],
+        evaluate={"importance": False},
         report={"enabled": False},
-    )  # fmt: skip
+    )
     model = pipeline.run(folder / "run", quiet=True).model
     rows = make_table(n_rows, 1, n_categories).drop(columns="y")
     rows.to_parquet(folder / "rows.parquet", index=False)

@@ -24,7 +24,9 @@ from time import perf_counter
 from typing import Any
 
 N_NUMBERS, N_CATEGORIES = 12, 8
-N_ARITHMETIC, N_CROSSES, ORDER = 2000, 500, 3
+N_ARITHMETIC = 2000
+N_CROSSES = 500
+ORDER = 3
 
 # Run by the other interpreter, in which gpupipe is not installed.
 AUTOGLUON = """
@@ -103,10 +105,14 @@ def run_gpupipe(path: Path, repeat: int) -> list[dict[str, Any]]:
         middle = perf_counter()
         features.transform_training(statistics.table, backend)
         (summary,) = [state for state in features.states if state["op"] == "Generate" and "tried" in state]
-        runs.append({
-            "select_s": middle - start, "matrix_s": perf_counter() - middle, "tried": summary["tried"],
-            "kept": [feature.name for feature in features.features if feature.op == "generate"],
-        })  # fmt: skip
+        runs.append(
+            {
+                "select_s": middle - start,
+                "matrix_s": perf_counter() - middle,
+                "tried": summary["tried"],
+                "kept": [feature.name for feature in features.features if feature.op == "generate"],
+            }
+        )
     return runs
 
 

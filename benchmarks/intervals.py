@@ -70,11 +70,19 @@ def measure(frame: Any, table: AnswerTable, seed: int, levels: Sequence[float] =
         ours = measure_coverage(test, job.goal.task, backend)
         assert ours is not None
         coverage, size = by_mapie(job.goal.task, level, of_known.output, known.y, predicted.output, truth.y, seed)
-        found.append({
-            "table": table.name, "task": job.goal.task, "seed": seed, "level": level, "coverage": ours.coverage,
-            "size": ours.mean_width if ours.mean_size is None else ours.mean_size, "rows": ours.n_rows,
-            "mapie_coverage": coverage, "mapie_size": size,
-        })  # fmt: skip
+        found.append(
+            {
+                "table": table.name,
+                "task": job.goal.task,
+                "seed": seed,
+                "level": level,
+                "coverage": ours.coverage,
+                "size": ours.mean_width if ours.mean_size is None else ours.mean_size,
+                "rows": ours.n_rows,
+                "mapie_coverage": coverage,
+                "mapie_size": size,
+            }
+        )
     return found
 
 
@@ -120,9 +128,12 @@ def by_mapie(task: str, level: float, known: Any, y: Any, predicted: Any, truth:
             return None, None
         known, predicted = (p / p.sum(axis=1, keepdims=True) for p in (known, predicted))
         classifier = SplitConformalClassifier(
-            Probabilities().fit(known, y), confidence_level=level, prefit=True, conformity_score="aps",
+            Probabilities().fit(known, y),
+            confidence_level=level,
+            prefit=True,
+            conformity_score="aps",
             random_state=seed,
-        )  # fmt: skip
+        )
         classifier.conformalize(known, y.astype(int))
         _, sets = classifier.predict_set(predicted, conformity_score_params={"include_last_label": "randomized"})
         members = sets[:, :, 0]

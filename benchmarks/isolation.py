@@ -15,7 +15,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-ROWS, FILES, ROUNDS = (10_000, 300_000), (1, 100), 5
+ROWS = (10_000, 300_000)
+FILES = (1, 100)
+ROUNDS = 5
 
 
 def main() -> None:

@@ -44,8 +44,11 @@ def measure(frame: Any, table: AnswerTable, seed: int, models: Mapping[str, Any]
 
     unused = [name for name in (*table.drop, table.group, table.time) if name in frame.columns]
     source = {
-        "frame": frame.drop(columns=unused), "target": table.target, "task": "quantile", "quantiles": list(LEVELS),
-    }  # fmt: skip
+        "frame": frame.drop(columns=unused),
+        "target": table.target,
+        "task": "quantile",
+        "quantiles": list(LEVELS),
+    }
     entries = [{**dict(model), "as": name} for name, model in models.items()]
     pipeline = gp.Pipeline(source, models=entries, split={"test_size": 0.25, "seed": seed}, device="cpu")
     config = pipeline.config
@@ -79,11 +82,19 @@ def measure(frame: Any, table: AnswerTable, seed: int, models: Mapping[str, Any]
         X_test = matrices(entry.params.view)[2]
         predicted = predict_matrix(X_test, trained.model, backend).output
         shares = (truth.y[:, None] <= predicted).mean(axis=0)
-        records.append({
-            "table": table.name, "model": entry.label, "seed": seed, "rows": len(truth.y), "loss": mean_loss(predicted),
-            "seconds": trained.seconds, "shares": [float(share) for share in shares], "scikit_learn_loss": peer,
-            "scikit_learn_seconds": peer_seconds,
-        })  # fmt: skip
+        records.append(
+            {
+                "table": table.name,
+                "model": entry.label,
+                "seed": seed,
+                "rows": len(truth.y),
+                "loss": mean_loss(predicted),
+                "seconds": trained.seconds,
+                "shares": [float(share) for share in shares],
+                "scikit_learn_loss": peer,
+                "scikit_learn_seconds": peer_seconds,
+            }
+        )
     return records
 
 

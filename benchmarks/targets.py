@@ -66,11 +66,18 @@ def measure(frame: Any, table: str, targets: Targets, seed: int, model: Mapping[
         trained = train(entry, rows, job.goal, config, backend)
         start = time.perf_counter()
         predicted = predict_matrix(X_test, trained.model, backend).output
-        records.append({
-            "table": table, "strategy": entry.label, "seed": seed, "rows": len(truth.y), "targets": targets.names,
-            "r2": [float(score) for score in r2_score(truth.y, predicted, multioutput="raw_values")],
-            "seconds": trained.seconds, "prediction_seconds": time.perf_counter() - start,
-        })  # fmt: skip
+        records.append(
+            {
+                "table": table,
+                "strategy": entry.label,
+                "seed": seed,
+                "rows": len(truth.y),
+                "targets": targets.names,
+                "r2": [float(score) for score in r2_score(truth.y, predicted, multioutput="raw_values")],
+                "seconds": trained.seconds,
+                "prediction_seconds": time.perf_counter() - start,
+            }
+        )
     return records
 
 

@@ -19,7 +19,10 @@ from gpupipe.errors import ConfigError
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
 
-OPS, MODELS, READERS, METRICS = "gpupipe.ops", "gpupipe.models", "gpupipe.readers", "gpupipe.metrics"
+OPS = "gpupipe.ops"
+MODELS = "gpupipe.models"
+READERS = "gpupipe.readers"
+METRICS = "gpupipe.metrics"
 KINDS: Mapping[str, str] = {OPS: "feature op", MODELS: "model", READERS: "reader", METRICS: "metric"}
 """Kind of plug-in by entry point group."""
 

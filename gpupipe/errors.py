@@ -65,7 +65,10 @@ class GpupipeError(Exception):
     depends_on_rows = False  # True if a larger sample of the same table may resolve it, such as a label missing here
 
     def __init__(self, what: str, *, where: str = "", fix: str = "", names: Iterable[str] = ()) -> None:
-        self.what, self.where, self.fix, self.names = what, where, fix, tuple(names)
+        self.what = what
+        self.where = where
+        self.fix = fix
+        self.names = tuple(names)
         super().__init__()
 
     def __str__(self) -> str:
@@ -227,7 +230,9 @@ class FieldCountError(DataError):
     """
 
     def __init__(self, what: str, line: int, n_fields: int, n_columns: int, *, where: str = "", fix: str = "") -> None:
-        self.line, self.n_fields, self.n_columns = line, n_fields, n_columns
+        self.line = line
+        self.n_fields = n_fields
+        self.n_columns = n_columns
         super().__init__(what, where=where, fix=fix)
 
 

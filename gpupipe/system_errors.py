@@ -53,9 +53,21 @@ OPEN_FILES = Shortage("too many open files", "raise the limit: `ulimit -n 4096`"
 SHORTAGES = (DISK, MEMORY, THREADS, OPEN_FILES)
 
 UNUSABLE = (
-    errno.ENOENT, errno.EEXIST, errno.ENOTDIR, errno.EISDIR, errno.EACCES, errno.EPERM, errno.EROFS, errno.ELOOP,
-    errno.ENAMETOOLONG, errno.ENOTEMPTY, errno.EXDEV, errno.EBUSY, errno.ETXTBSY, errno.EMLINK,
-)  # fmt: skip
+    errno.ENOENT,
+    errno.EEXIST,
+    errno.ENOTDIR,
+    errno.EISDIR,
+    errno.EACCES,
+    errno.EPERM,
+    errno.EROFS,
+    errno.ELOOP,
+    errno.ENAMETOOLONG,
+    errno.ENOTEMPTY,
+    errno.EXDEV,
+    errno.EBUSY,
+    errno.ETXTBSY,
+    errno.EMLINK,
+)
 TAKEN = (errno.ENOTEMPTY, errno.EEXIST)  # a rename failed because another process created the folder
 FAILED = (errno.EIO, errno.ESTALE, errno.ENXIO, errno.ENODEV, errno.EREMOTEIO)
 

@@ -12,7 +12,10 @@ import string
 from datetime import datetime, timedelta
 from typing import Literal
 
-KIB, MIB, GIB, TIB = 1 << 10, 1 << 20, 1 << 30, 1 << 40
+KIB = 1 << 10
+MIB = 1 << 20
+GIB = 1 << 30
+TIB = 1 << 40
 SIZE_UNITS = {
     "": 1, "B": 1, "KIB": KIB, "MIB": MIB, "GIB": GIB, "TIB": TIB,
     "KB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12,
@@ -44,7 +47,9 @@ _DURATION = re.compile(r"(\d+(?:\.\d+)?)\s*(us|ms|s|min|h|d|w)")
 _EPOCH = datetime(1970, 1, 1)
 _ERA_US = 146_097 * DAY_US  # 400 years, after which the calendar repeats
 
-_HOUR, _SIXTY, _FRACTION = "(?:[01][0-9]|2[0-3])", "[0-5][0-9]", "(?:[.,][0-9]{1,9})?"
+_HOUR = "(?:[01][0-9]|2[0-3])"
+_SIXTY = "[0-5][0-9]"
+_FRACTION = "(?:[.,][0-9]{1,9})?"
 _CLOCK = (
     f"{_HOUR}(?::{_SIXTY}(?::{_SIXTY}{_FRACTION})?|{_SIXTY}(?:{_SIXTY}{_FRACTION})?)?"
     f"(?:[Zz]|[+-]{_HOUR}(?::?{_SIXTY})?)?"

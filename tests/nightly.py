@@ -68,7 +68,7 @@ class Nightly:
         if self.all:
             return "tests of the night: all"
         if self.changed is None:
-            return f"tests of the night: all, since git does not know the commit {self.since}"
+            return f"tests of the night: whole files and folders, since git does not know the commit {self.since}"
         due = [name for name, guarded in NIGHTLY.items() if self._is_due(name, guarded)]
         listed = ", ".join(due) or "none"
         return f"tests of the night, if what they guard changed since {self.since:.12}: {listed}; --nightly runs all"
@@ -84,7 +84,11 @@ class Nightly:
     def pytest_collection_modifyitems(self, config: pytest.Config, items: list[pytest.Item]) -> None:
         """Deselect single tests that are not due."""
         marked = {item: mark for item in items if (mark := item.get_closest_marker("nightly"))}
-        left = {item for item, mark in marked.items() if not self._is_due(self._name(item.path), mark.args)}
+        left = {
+            item
+            for item, mark in marked.items()
+            if not self.all and (self.changed is None or not self._is_due(self._name(item.path), mark.args))
+        }
         config.hook.pytest_deselected(items=list(left))
         items[:] = [item for item in items if item not in left]
 

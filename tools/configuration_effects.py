@@ -84,7 +84,10 @@ LIBRARIES = (
 )
 PAGE = Path(__file__).parents[1] / "SECURITY.md"
 
-IN_OPEN, IN_CHANGED, IN_ISDIR = 0x20, 0x2 | 0x40 | 0x80 | 0x100 | 0x200, 0x40000000  # of <sys/inotify.h>
+# Of <sys/inotify.h>
+IN_OPEN = 0x20
+IN_CHANGED = 0x2 | 0x40 | 0x80 | 0x100 | 0x200
+IN_ISDIR = 0x40000000
 HEAD = struct.Struct("iIII")
 
 CODE = """from pathlib import Path

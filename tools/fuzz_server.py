@@ -68,8 +68,14 @@ class RequestMaker:
         self._random = random.Random(seed)
         self._model, self._columns = model, describe_columns(model)
         self._forms: tuple[Callable[[], FuzzRequest], ...] = (
-            self._json, self._json, self._lines, self._arrow, self._tensors, self._binary, self._get
-        )  # fmt: skip
+            self._json,
+            self._json,
+            self._lines,
+            self._arrow,
+            self._tensors,
+            self._binary,
+            self._get,
+        )
 
     def valid_row(self) -> dict[str, Any]:
         """Return a row with values like those of training."""

@@ -98,9 +98,12 @@ def run_case(number: int, seed: int, tables: list[Path], folder: Path) -> tuple[
     command = command_of(rng, tables, folder)
     chosen, sent = rng.choice(SENT), None
     with subprocess.Popen(
-        python_command("-m", "gpupipe", *command), cwd=folder, stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-    ) as process:  # fmt: skip
+        python_command("-m", "gpupipe", *command),
+        cwd=folder,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+    ) as process:
         try:
             if chosen is not None:
                 try:

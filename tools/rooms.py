@@ -13,7 +13,11 @@ from pathlib import Path
 ROOT = Path(__file__).parent.parent
 PAGE, PICTURE = ROOT / "docs/design/rooms.md", ROOT / "docs/design/rooms.svg"
 SOURCES = (ROOT, ROOT / "kernels")
-WIDTH, BOX_HEIGHT, ROW_HEIGHT, MARGIN = 1180, 38, 84, 16  # pixels
+# Pixels
+WIDTH = 1180
+BOX_HEIGHT = 38
+ROW_HEIGHT = 84
+MARGIN = 16
 
 INTRODUCTION = """\
 # Rooms

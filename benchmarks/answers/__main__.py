@@ -62,9 +62,18 @@ def list_tables() -> None:
 @click.option("--allow-busy", is_flag=True, help="Measure although other programs use the machine.")
 @click.option("--retry", is_flag=True, help="Run cells again that failed.")
 def run_benchmark(
-    output: Path, names: str, contenders: str, folds: int, limit: float, shard: str, cores: int, tables_dir: Path,
-    pythons: Sequence[str], allow_busy: bool, retry: bool,
-) -> None:  # fmt: skip
+    output: Path,
+    names: str,
+    contenders: str,
+    folds: int,
+    limit: float,
+    shard: str,
+    cores: int,
+    tables_dir: Path,
+    pythons: Sequence[str],
+    allow_busy: bool,
+    retry: bool,
+) -> None:
     """Run the cells and append their results to the output."""
     try:
         interpreters = parse_pythons(pythons)

@@ -76,15 +76,23 @@ def run_cell(
     """Return the result of a contender on a fold; a failure is a result with an error."""
     limit_s = resources.limit_s if contender.is_limited else 0.0
     task = AnswerTask(
-        target=table.target, task=table.task, metric=table.metric, limit_s=resources.limit_s, cores=resources.cores,
-        group=table.group, time=table.time, options=dict(contender.options),
-    )  # fmt: skip
+        target=table.target,
+        task=table.task,
+        metric=table.metric,
+        limit_s=resources.limit_s,
+        cores=resources.cores,
+        group=table.group,
+        time=table.time,
+        options=dict(contender.options),
+    )
     machine = describe_machine()
     with tempfile.TemporaryDirectory(prefix="answers-") as name:
         folder = Path(name)
         truth = write_files(table, frame, fold, task, folder)
         done = _run_process(contender, folder, resources)
-        score, error, report = None, done.error, dict[str, Any]()
+        score = None
+        error = done.error
+        report = dict[str, Any]()
         if not error:
             try:
                 report = json.loads((folder / REPORT_FILE).read_text(encoding="utf8"))
@@ -92,12 +100,26 @@ def run_cell(
             except (OSError, ValueError) as raised:
                 error = f"{type(raised).__name__}: {raised}"[:ERROR_CHARACTERS]
     return CellRecord(
-        table=table.name, fold=fold, contender=contender.name, limit_s=limit_s, metric=table.metric, score=score,
-        error=error, fit_s=report.get("fit_s"), predict_s=report.get("predict_s"), wall_s=round(done.wall_s, 3),
-        peak_memory_mib=round(done.peak_bytes / MIB, 1), n_train=len(frame) - len(truth), n_test=len(truth),
-        versions=report.get("versions", {}), note=report.get("note", ""),
-        date=datetime.now(UTC).isoformat(timespec="seconds"), machine=machine, busy_cores=busy_cores, commit=_commit(),
-    )  # fmt: skip
+        table=table.name,
+        fold=fold,
+        contender=contender.name,
+        limit_s=limit_s,
+        metric=table.metric,
+        score=score,
+        error=error,
+        fit_s=report.get("fit_s"),
+        predict_s=report.get("predict_s"),
+        wall_s=round(done.wall_s, 3),
+        peak_memory_mib=round(done.peak_bytes / MIB, 1),
+        n_train=len(frame) - len(truth),
+        n_test=len(truth),
+        versions=report.get("versions", {}),
+        note=report.get("note", ""),
+        date=datetime.now(UTC).isoformat(timespec="seconds"),
+        machine=machine,
+        busy_cores=busy_cores,
+        commit=_commit(),
+    )
 
 
 @dataclass(frozen=True)
@@ -120,7 +142,10 @@ def _run_process(contender: Contender, folder: Path, resources: Resources) -> _E
     environment = os.environ | dict.fromkeys(THREAD_SETTINGS, str(resources.cores))
     environment |= {"PYTHONPATH": os.pathsep.join([str(CHECKOUT), str(CHECKOUT / "kernels")]), "PYTHONHASHSEED": "0"}
     command = [str(contender.python), "-m", f"benchmarks.answers.contenders.{contender.module}", str(folder)]
-    log, started, peak, error = folder / "log.txt", time.perf_counter(), 0, ""
+    log = folder / "log.txt"
+    started = time.perf_counter()
+    peak = 0
+    error = ""
     family: set[psutil.Process] = set()
     with log.open("wb") as output:
         process = subprocess.Popen(

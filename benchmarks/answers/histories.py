@@ -49,16 +49,18 @@ def _order_history(orders: pd.DataFrame, cut: pd.Timestamp, end: pd.Timestamp) -
     past["age"] = (cut - past["time"]).dt.total_seconds() / DAY_S
     past["gap"] = past.groupby("customer")["time"].diff().dt.total_seconds() / DAY_S
     groups = past.groupby("customer")
-    made = pd.DataFrame({
-        "recency": groups["age"].min(),
-        "tenure": groups["age"].max(),
-        "orders": groups.size(),
-        "spend": groups["spend"].sum(),
-        "mean_spend": groups["spend"].mean(),
-        "gap_mean": groups["gap"].mean(),
-        "gap_std": groups["gap"].std(ddof=0),
-        "gap_max": groups["gap"].max(),
-    })  # fmt: skip
+    made = pd.DataFrame(
+        {
+            "recency": groups["age"].min(),
+            "tenure": groups["age"].max(),
+            "orders": groups.size(),
+            "spend": groups["spend"].sum(),
+            "mean_spend": groups["spend"].mean(),
+            "gap_mean": groups["gap"].mean(),
+            "gap_std": groups["gap"].std(ddof=0),
+            "gap_max": groups["gap"].max(),
+        }
+    )
     made["recency_per_gap"] = (made["recency"] / made["gap_mean"]).replace([np.inf, -np.inf], np.nan)
     for half_life in (7, 30, 90):
         decayed = past["spend"] * 0.5 ** (past["age"] / half_life)

@@ -9,7 +9,12 @@ from typing import Any
 
 from benchmarks.answers.cells import Contender
 
-GPUPIPE, SKLEARN, SKRUB, FLAML, AUTOGLUON, TABLES = "gpupipe", "sklearn", "skrub", "flaml", "autogluon", "tables"
+GPUPIPE = "gpupipe"
+SKLEARN = "sklearn"
+SKRUB = "skrub"
+FLAML = "flaml"
+AUTOGLUON = "autogluon"
+TABLES = "tables"
 ENVIRONMENTS = (GPUPIPE, SKLEARN, SKRUB, FLAML, AUTOGLUON, TABLES)
 # name → module, environment, settings and whether it has a time limit
 _CONTENDERS: dict[str, tuple[str, str, dict[str, Any], bool]] = {

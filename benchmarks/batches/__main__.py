@@ -29,7 +29,11 @@ from typing import Any
 from gpupipe.bench.machine import describe_machine
 from gpupipe.files.jsonfile import write_json
 
-ROWS, COLUMNS, BATCH_SIZE, TURNS, SECONDS = 1_000_000, 57, 4096, 5, 3.0
+ROWS = 1_000_000
+COLUMNS = 57
+BATCH_SIZE = 4096
+TURNS = 5
+SECONDS = 3.0
 
 
 def compare(

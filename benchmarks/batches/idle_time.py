@@ -10,7 +10,9 @@ import torch
 
 Pair = tuple[Any, Any]
 
-WIDTH, STEPS, WARM_UP = 512, 200, 10
+WIDTH = 512
+STEPS = 200
+WARM_UP = 10
 
 
 def share_between_steps(loader: Iterable[Pair], n_columns: int) -> float:

@@ -17,7 +17,9 @@ from gpupipe.typing import Array
 Pair = tuple[Any, Any]
 Loaders = dict[str, Iterable[Pair]]
 
-GPUPIPE, PLAIN, PANDAS = "gpupipe", "DataLoader", "DataLoader, pandas rows"
+GPUPIPE = "gpupipe"
+PLAIN = "DataLoader"
+PANDAS = "DataLoader, pandas rows"
 UNSHUFFLED, PLAIN_UNSHUFFLED = "gpupipe, unshuffled", "DataLoader, unshuffled"
 
 
@@ -36,7 +38,9 @@ class IndexedBatches:
     """Hand-written alternative to a slow `DataLoader`: a permutation, and rows by index."""
 
     def __init__(self, X: Tensor, y: Tensor, batch_size: int, device: str = "cpu") -> None:
-        self._X, self._y, self._batch_size = X.to(device), y.to(device), batch_size
+        self._X = X.to(device)
+        self._y = y.to(device)
+        self._batch_size = batch_size
 
     def __iter__(self) -> Iterator[Pair]:
         order = torch.randperm(len(self._y), device=self._y.device)

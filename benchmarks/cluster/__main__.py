@@ -36,7 +36,10 @@ from gpupipe.errors import GpupipeError
 from gpupipe.files.jsonfile import write_json
 from gpupipe.units import MIB
 
-ROWS, KILL_ROWS, TURNS, WORKERS = 1_000_000, 600_000, 3, 2
+ROWS = 1_000_000
+KILL_ROWS = 600_000
+TURNS = 3
+WORKERS = 2
 LEAST_TOLERANCE, DEVIATIONS = 0.005, 3.0  # tolerance of a column's mean over the rows of another split
 
 
@@ -53,10 +56,11 @@ def compare(file: Path, turns: int, n_workers: int) -> dict[str, Any]:
     }
     total = {name: stages["total"] for name, stages in seconds.items()}
     return {
-        "implementations": seconds, "samples": found,
+        "implementations": seconds,
+        "samples": found,
         "ours_of": {name: total[SHARED] / total[name] for name in (ALONE, DASK)},
         "unequal": unequal(*(runs[0] for runs in found.values())),
-    }  # fmt: skip
+    }
 
 
 def _run_child(file: Path, name: str, n_workers: int, memory: str | None = None) -> dict[str, Any]:

@@ -12,7 +12,9 @@ from typing import Any
 from gpupipe.bench.child import write_document
 from gpupipe.bench.clock import StageClock
 
-SHARED, ALONE, DASK = "gpupipe, workers", "gpupipe, one process", "dask.dataframe"
+SHARED = "gpupipe, workers"
+ALONE = "gpupipe, one process"
+DASK = "dask.dataframe"
 # name → module and function: a child imports only the libraries of its implementation
 IMPLEMENTATIONS = {
     SHARED: ("benchmarks.cluster.gpupipe_features", "shared"),

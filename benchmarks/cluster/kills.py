@@ -23,7 +23,10 @@ from typing import Any
 from gpupipe.children import child_environment, python_command
 from gpupipe.errors import GpupipeError
 
-RIGHT, REFUSED, WRONG, HUNG = "right", "refused", "wrong", "hung"
+RIGHT = "right"
+REFUSED = "refused"
+WRONG = "wrong"
+HUNG = "hung"
 REFUSALS = (3, 4)  # exit codes of errors that name the lost workers
 TOLERANCE = 0.002
 DEADLINE = 60.0  # cluster.deadline, after which a run without progress ends
@@ -88,7 +91,9 @@ def run_with_kills(data: Path, n_runs: int, seed: int, folder: Path, told: Calla
         seconds = _wait(run, None)
     if seconds is None or run.process.returncode:
         raise GpupipeError(f"the undisturbed run failed:\n{run.said()}", where=str(config))
-    expected, draw, ended = run.metrics(), random.Random(seed), []
+    expected = run.metrics()
+    draw = random.Random(seed)
+    ended = []
     for i in range(n_runs):
         ended.append(_disturbed(config, folder / f"run {i}", expected, seconds, draw))
         told(f"run {i + 1} of {n_runs}: {ended[-1].outcome}, killed after {ended[-1].stage or 'nothing'}")
@@ -146,9 +151,12 @@ def _started(config: Path, output: Path) -> Iterator[_RunningJob]:
     environment = child_environment({"PYTHONIOENCODING": "utf8"})
     with out.open("wb") as to_out, err.open("wb") as to_err:
         process = subprocess.Popen(
-            [*command, "--output", str(output), *(f"--set={given}" for given in sets)], stdout=to_out, stderr=to_err,
-            env=environment, start_new_session=True,
-        )  # fmt: skip
+            [*command, "--output", str(output), *(f"--set={given}" for given in sets)],
+            stdout=to_out,
+            stderr=to_err,
+            env=environment,
+            start_new_session=True,
+        )
     run = _RunningJob(process, out, err)
     try:
         while process.poll() is None and not run.began:

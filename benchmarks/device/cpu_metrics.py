@@ -67,8 +67,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         prog="python -m benchmarks.device.cpu_metrics", description=(__doc__ or "").partition("\n")[0]
     )
     parser.add_argument("--out", type=Path, metavar="FILE", required=True)
-    parser.add_argument("--steps", nargs="+", choices=list(CONFIGURATIONS), default=list(CONFIGURATIONS),
-                        help="(default: all)")  # fmt: skip
+    parser.add_argument(
+        "--steps", nargs="+", choices=list(CONFIGURATIONS), default=list(CONFIGURATIONS), help="(default: all)"
+    )
     options = parser.parse_args(arguments)
     try:
         if "models" in options.steps and not os.environ.get("GPUPIPE_DATA"):

@@ -27,7 +27,10 @@ from gpupipe.children import python_command
 from gpupipe.config import Config, load_config
 from gpupipe.report.text import last_lines
 
-GPUPIPE, BY_HAND, OURS_ON_CPU, POLARS = "gpupipe, GPU", "by hand, GPU", "gpupipe, CPU", "polars + XGBoost, CPU"
+GPUPIPE = "gpupipe, GPU"
+BY_HAND = "by hand, GPU"
+OURS_ON_CPU = "gpupipe, CPU"
+POLARS = "polars + XGBoost, CPU"
 SPEED_UP, SHARE_OF_BY_HAND = 5.0, 0.8  # targets: over the fastest on the host, of the hand-written script's time
 SLOW_SECONDS = 180  # time limit of one implementation
 COMPARED_ROWS = 1_000_000  # of the metrics that the CPU computes in advance
@@ -166,9 +169,14 @@ def _run(implementation: Implementation, places: Mapping[str, str], out: Path) -
     out.unlink(missing_ok=True)
     try:
         done = subprocess.run(
-            command, env=processes.environment(), capture_output=True, text=True, errors="replace", check=False,
+            command,
+            env=processes.environment(),
+            capture_output=True,
+            text=True,
+            errors="replace",
+            check=False,
             timeout=SLOW_SECONDS,
-        )  # fmt: skip
+        )
         said = f"exit code {done.returncode}: " + last_lines(done.stderr)
     except subprocess.TimeoutExpired:
         said = f"timed out after {SLOW_SECONDS} s"

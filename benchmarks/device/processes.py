@@ -32,9 +32,14 @@ def stream_python(*arguments: str, on_line: Callable[[str], None], under: Sequen
     """
     with tempfile.TemporaryFile("w+", errors="replace") as errors:
         child = subprocess.Popen(
-            [*under, *python_command(*arguments)], env=environment(), cwd=ROOT, stdout=subprocess.PIPE, stderr=errors,
-            text=True, errors="replace",
-        )  # fmt: skip
+            [*under, *python_command(*arguments)],
+            env=environment(),
+            cwd=ROOT,
+            stdout=subprocess.PIPE,
+            stderr=errors,
+            text=True,
+            errors="replace",
+        )
         assert child.stdout is not None
         try:
             for line in child.stdout:

@@ -18,9 +18,16 @@ DURATION, INSTRUCTIONS = "gpu__time_duration.sum", "smsp__inst_executed.sum"
 IPC, DRAM = "sm__inst_executed.avg.per_cycle_active", "dram__throughput.avg.pct_of_peak_sustained_elapsed"
 WARPS = "sm__warps_active.avg.pct_of_peak_sustained_active"
 METRICS = (
-    DURATION, INSTRUCTIONS, IPC, DRAM, WARPS, "dram__bytes.sum", "sm__cycles_active.avg.per_second",
-    "smsp__average_warps_issue_stalled_long_scoreboard_per_issue_active.ratio", "launch__registers_per_thread",
-)  # fmt: skip
+    DURATION,
+    INSTRUCTIONS,
+    IPC,
+    DRAM,
+    WARPS,
+    "dram__bytes.sum",
+    "sm__cycles_active.avg.per_second",
+    "smsp__average_warps_issue_stalled_long_scoreboard_per_issue_active.ratio",
+    "launch__registers_per_thread",
+)
 COUNTED_ROWS = 20_000_000
 # Without --clock-control none, ncu locks the clocks of the GPU: not allowed on a borrowed machine, and at base clock.
 COUNTERS = ("ncu", "--csv", "--print-units", "base", "--clock-control", "none",
@@ -36,14 +43,24 @@ def count(save: Save) -> dict[str, Any]:
     """Return the hardware counters of one launch of the interpreter in each order."""
     code = f"from benchmarks.device.program import launch_each; launch_each({COUNTED_ROWS})"
     done = subprocess.run(
-        [*COUNTERS, *python_command("-c", code)], cwd=ROOT, env=environment(), capture_output=True, text=True,
-        errors="replace", check=False,
-    )  # fmt: skip
+        [*COUNTERS, *python_command("-c", code)],
+        cwd=ROOT,
+        env=environment(),
+        capture_output=True,
+        text=True,
+        errors="replace",
+        check=False,
+    )
     found = counters_of(done.stdout.splitlines())
     failed = [] if found and done.returncode == 0 else [f"ncu ended with exit code {done.returncode}"]
     lines = [_counters_line(name, values) for name, values in found.items()]
-    return {"lines": lines, "failed": failed, "counters": found, "rows": COUNTED_ROWS,
-            "output": (done.stdout + done.stderr)[-OUTPUT_CHARACTERS:]}  # fmt: skip
+    return {
+        "lines": lines,
+        "failed": failed,
+        "counters": found,
+        "rows": COUNTED_ROWS,
+        "output": (done.stdout + done.stderr)[-OUTPUT_CHARACTERS:],
+    }
 
 
 def counters_of(lines: Iterable[str]) -> dict[str, dict[str, float]]:

@@ -76,7 +76,9 @@ def result_of(name: str, title: str, partial: Path, code: int | None, said: str,
     seconds : float
     """
     document = json.loads(partial.read_text(encoding="utf8")) if partial.exists() else {}
-    lines, failed, has_ended = document.pop("lines", []), document.pop("failed", []), document.pop("ended", False)
+    lines = document.pop("lines", [])
+    failed = document.pop("failed", [])
+    has_ended = document.pop("ended", False)
     status: Status = "failed" if failed else "done"
     reason = "; ".join(failed)
     if code is None:

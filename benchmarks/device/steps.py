@@ -25,7 +25,9 @@ from gpupipe.files.jsonfile import dumps
 
 CLOCKS = ("--query-gpu=name,driver_version,memory.total,clocks.sm,clocks.mem,clocks.max.sm", "--format=csv,noheader")
 CLUSTER_SHARE = 10  # a cluster gets rows // CLUSTER_SHARE rows, because they are generated on the host
-BATCHES_TIMES, BATCHES_TURNS, BATCHES_SECONDS = 10, 3, 2.0
+BATCHES_TIMES = 10
+BATCHES_TURNS = 3
+BATCHES_SECONDS = 2.0
 
 Save = Callable[[Mapping[str, Any]], None]
 

@@ -54,11 +54,20 @@ def run_pytest(arguments: Sequence[str], save: Save, n_processes: int = PROCESSE
             save(_document(lines))
 
     code, errors = stream_python(
-        "-m", "pytest", "--require-gpu", "-v", "-n", str(n_processes),
-        *(["--dist", "worksteal"] if n_processes else []), "-p", "no:cacheprovider", "--durations=15",
-        "--continue-on-collection-errors", *arguments,
+        "-m",
+        "pytest",
+        "--require-gpu",
+        "-v",
+        "-n",
+        str(n_processes),
+        *(["--dist", "worksteal"] if n_processes else []),
+        "-p",
+        "no:cacheprovider",
+        "--durations=15",
+        "--continue-on-collection-errors",
+        *arguments,
         on_line=on_line,
-    )  # fmt: skip
+    )
     return {**_document(lines), "failed": [lines[-1] if lines else errors] if code else []}
 
 

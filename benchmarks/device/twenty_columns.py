@@ -9,7 +9,10 @@ import numpy as np
 from gpupipe_kernels.program.opcodes import BLOCKS, PART_SIZES, CalendarPart, Opcode
 from gpupipe_kernels.program.program import Program
 
-N_NUMBERS, N_LOGARITHMS, N_CODES, N_LEVELS = 10, 2, 2, 1000
+N_NUMBERS = 10
+N_LOGARITHMS = 2
+N_CODES = 2
+N_LEVELS = 1000
 
 
 def twenty_columns() -> Program:

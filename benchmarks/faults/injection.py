@@ -117,8 +117,9 @@ def _ended(what: str, code: int, left: str, taken: int, problems: list[str]) -> 
 @contextmanager
 def _tmpfs(folder: Path) -> Iterator[Callable[[int], None] | None]:
     """Mount a tmpfs at `folder` and yield a function that resizes it; yield None if mounting is not permitted."""
-    mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={ROOM_TO_RESUME}", "tmpfs", str(folder)],
-                             capture_output=True, check=False)  # fmt: skip
+    mounted = subprocess.run(
+        ["mount", "-t", "tmpfs", "-o", f"size={ROOM_TO_RESUME}", "tmpfs", str(folder)], capture_output=True, check=False
+    )
     if mounted.returncode:
         yield None
         return

@@ -148,9 +148,14 @@ def start(config: Path, output: Path, options: Sequence[str] = (), most_bytes: i
             resource.setrlimit(resource.RLIMIT_FSIZE, (most_bytes, most_bytes))
 
     return subprocess.Popen(
-        [*command, "--output", str(output), *options], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
-        env=environment, start_new_session=True, preexec_fn=limit if most_bytes is not None else None,
-    )  # fmt: skip
+        [*command, "--output", str(output), *options],
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+        env=environment,
+        start_new_session=True,
+        preexec_fn=limit if most_bytes is not None else None,
+    )
 
 
 def until_begun(process: Any, folder: Path) -> float:

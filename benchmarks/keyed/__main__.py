@@ -34,7 +34,9 @@ from gpupipe.bench.process import run_child
 from gpupipe.errors import ConfigError, GpupipeError
 from gpupipe.files.jsonfile import write_json
 
-EVENTS, TURNS, REPEAT = 10_000_000, 3, 3
+EVENTS = 10_000_000
+TURNS = 3
+REPEAT = 3
 TOLERANCE = 1e-5
 TOTAL = "total"
 

@@ -16,7 +16,10 @@ from gpupipe.bench.clock import StageClock
 if TYPE_CHECKING:
     from benchmarks.keyed.event_log import Columns
 
-GPUPIPE, PANDAS, DOCUMENTED, POLARS = "gpupipe", "pandas", "pandas, as documented", "polars"
+GPUPIPE = "gpupipe"
+PANDAS = "pandas"
+DOCUMENTED = "pandas, as documented"
+POLARS = "polars"
 # name → module and function: a child imports only the libraries of its implementation
 IMPLEMENTATIONS = {
     GPUPIPE: ("benchmarks.keyed.gpupipe_features", "compiled"),

@@ -17,7 +17,10 @@ from gpupipe.bench.clock import StageClock
 from gpupipe.typing import Array
 
 SEED = 7
-SECONDS, DAY_SECONDS, FIRST_WEEKDAY = 1_000_000, 86_400, 3  # 1 January 1970 was a Thursday
+# 1 January 1970 was a Thursday
+SECONDS = 1_000_000
+DAY_SECONDS = 86_400
+FIRST_WEEKDAY = 3
 
 
 def main() -> None:

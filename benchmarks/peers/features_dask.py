@@ -68,9 +68,12 @@ def _read(file: Path) -> dd.DataFrame:
         frame = dd.read_parquet(file, columns=[*NUMBERS, *TEXTS, TIME]).astype(dict.fromkeys(TEXTS, "category"))
     else:
         frame = dd.read_csv(
-            file, usecols=[*NUMBERS, *TEXTS, TIME], dtype=dict.fromkeys(NUMBERS, "float64")
-            | dict.fromkeys(TEXTS, "category"), parse_dates=[TIME], blocksize=BLOCK,
-        )  # fmt: skip
+            file,
+            usecols=[*NUMBERS, *TEXTS, TIME],
+            dtype=dict.fromkeys(NUMBERS, "float64") | dict.fromkeys(TEXTS, "category"),
+            parse_dates=[TIME],
+            blocksize=BLOCK,
+        )
     return frame.persist().categorize(columns=TEXTS, index=False).persist()
 
 
@@ -79,9 +82,10 @@ def _with_codes(part: pd.DataFrame) -> pd.DataFrame:
     fold = pd.util.hash_array(np.arange(len(part)) + np.uint64(len(part))) % FOLDS
     made: dict[str, Any] = {name: _bucket(part, other) for name, other in CROSSES.items()}
     return part.assign(
-        y=(part[TARGET] == "Yes").astype("float64"), fold=fold.astype("int8"),
+        y=(part[TARGET] == "Yes").astype("float64"),
+        fold=fold.astype("int8"),
         **{f"{CITY}_code": part[CITY].cat.codes.astype("int32"), **made},
-    )  # fmt: skip
+    )
 
 
 def _bucket(part: pd.DataFrame, other: str) -> Array:
@@ -138,7 +142,9 @@ def _matrix(part: pd.DataFrame, fitted: Fitted, own: bool) -> pd.DataFrame:
     X[:, j], j = fitted["frequency"][part["city_payment"].to_numpy()], j + 1
     for unit, period in PERIODS.items():
         angle = getattr(part[TIME].dt, unit).to_numpy() * (2 * np.pi / period)
-        X[:, j], X[:, j + 1], j = np.sin(angle), np.cos(angle), j + 2
+        X[:, j] = np.sin(angle)
+        X[:, j + 1] = np.cos(angle)
+        j = j + 2
     return pd.DataFrame(X, columns=names, copy=False)
 
 

@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     import cudf
 
-ROWS, DAYS, LAG = 7, 7, 1
+ROWS = 7
+DAYS = 7
+LAG = 1
 
 
 def sum_of_last_events(frame: cudf.DataFrame) -> cudf.Series:

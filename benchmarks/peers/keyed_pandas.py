@@ -89,11 +89,16 @@ def _joined_back(earlier: pd.DataFrame, codes: tuple[str, str], n_keys: int) -> 
     made = (
         earlier.groupby("key", sort=False)
         .agg(
-            count=("spend", "size"), sum=("spend", "sum"), mean=("spend", "mean"), max=("spend", "max"),
-            codes=codes, first=("time", "min"), last=("time", "max"),
+            count=("spend", "size"),
+            sum=("spend", "sum"),
+            mean=("spend", "mean"),
+            max=("spend", "max"),
+            codes=codes,
+            first=("time", "min"),
+            last=("time", "max"),
         )
         .reindex(range(n_keys))
-    )  # fmt: skip
+    )
     nothing_is_0 = {"count": made["count"], "sum": made["sum"], "stock codes": made["codes"]}
     return {
         **{name: values.fillna(0).to_numpy() for name, values in nothing_is_0.items()},

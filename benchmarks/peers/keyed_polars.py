@@ -14,7 +14,9 @@ from gpupipe.units import DAY_US
 if TYPE_CHECKING:
     from benchmarks.keyed.event_log import Columns
 
-SPEND, TIME, STOCK = pl.col("spend"), pl.col("time"), pl.col("stock")
+SPEND = pl.col("spend")
+TIME = pl.col("time")
+STOCK = pl.col("stock")
 
 
 def best(events: EventLog, clock: StageClock) -> Columns:
@@ -40,18 +42,30 @@ def _running(lines: pl.LazyFrame, start: int) -> pl.LazyFrame:
     count, total = pl.col("count"), pl.col("sum")
     by_key = lines.with_columns(weight=weight).group_by("key", maintain_order=True)
     walked = by_key.agg(
-        SPEND.cum_count().alias("count"), SPEND.cum_sum().alias("sum"), SPEND.cum_min().alias("min"),
-        SPEND.cum_max().alias("max"), (SPEND * SPEND).cum_sum().alias("squared"), SPEND.shift(1).alias("lag"),
-        (SPEND * pl.col("weight")).cum_sum().alias("weighed"), pl.col("weight"), TIME.diff().alias("since"),
+        SPEND.cum_count().alias("count"),
+        SPEND.cum_sum().alias("sum"),
+        SPEND.cum_min().alias("min"),
+        SPEND.cum_max().alias("max"),
+        (SPEND * SPEND).cum_sum().alias("squared"),
+        SPEND.shift(1).alias("lag"),
+        (SPEND * pl.col("weight")).cum_sum().alias("weighed"),
+        pl.col("weight"),
+        TIME.diff().alias("since"),
         STOCK.is_first_distinct().cum_sum().alias("stock codes"),
-    ).explode(pl.exclude("key"))  # fmt: skip
+    ).explode(pl.exclude("key"))
     n = count.cast(pl.Float64)
     return walked.select(
-        "count", "sum", (total / n).alias("mean"), "min", "max",
-        ((pl.col("squared") - total * total / n) / (n - 1)).clip(0).sqrt().alias("std"), "lag",
-        (pl.col("weighed") / pl.col("weight")).alias("decayed"), (pl.col("since") / DAY_US).alias("days since"),
+        "count",
+        "sum",
+        (total / n).alias("mean"),
+        "min",
+        "max",
+        ((pl.col("squared") - total * total / n) / (n - 1)).clip(0).sqrt().alias("std"),
+        "lag",
+        (pl.col("weighed") / pl.col("weight")).alias("decayed"),
+        (pl.col("since") / DAY_US).alias("days since"),
         "stock codes",
-    )  # fmt: skip
+    )
 
 
 def _windows(lines: pl.LazyFrame) -> pl.LazyFrame:
@@ -72,11 +86,19 @@ def _windows(lines: pl.LazyFrame) -> pl.LazyFrame:
 
 
 def _joined_back(known: pl.LazyFrame, n_keys: int) -> pl.LazyFrame:
-    made = known.filter(TIME < CUT_OFF).group_by("key").agg(
-        pl.len().alias("count"), SPEND.sum().alias("sum"), SPEND.mean().alias("mean"), SPEND.max().alias("max"),
-        STOCK.n_unique().alias("stock codes"),
-        ((CUT_OFF - TIME.max()) / DAY_US).alias("recency"), ((CUT_OFF - TIME.min()) / DAY_US).alias("age"),
-    )  # fmt: skip
+    made = (
+        known.filter(TIME < CUT_OFF)
+        .group_by("key")
+        .agg(
+            pl.len().alias("count"),
+            SPEND.sum().alias("sum"),
+            SPEND.mean().alias("mean"),
+            SPEND.max().alias("max"),
+            STOCK.n_unique().alias("stock codes"),
+            ((CUT_OFF - TIME.max()) / DAY_US).alias("recency"),
+            ((CUT_OFF - TIME.min()) / DAY_US).alias("age"),
+        )
+    )
     customers = pl.LazyFrame({"key": range(n_keys)}, schema={"key": pl.Int32})
     joined = customers.join(made, on="key", how="left", maintain_order="left")
     return joined.with_columns(pl.col("count", "sum", "stock codes").fill_null(0)).drop("key")

@@ -15,7 +15,9 @@ from pathlib import Path
 import numpy as np
 import xgboost
 
-WARM_UP_ROWS, KEPT_ROWS, N_SINGLE = 2_000, 2_000, 200
+WARM_UP_ROWS = 2_000
+KEPT_ROWS = 2_000
+N_SINGLE = 200
 
 
 def peak_mib() -> float:
@@ -26,7 +28,9 @@ def peak_mib() -> float:
 
 def main() -> None:
     """Time ``pred_contribs``; the conversion to a DMatrix is timed separately."""
-    folder, n_rows, n_threads = Path(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3])
+    folder = Path(sys.argv[1])
+    n_rows = int(sys.argv[2])
+    n_threads = int(sys.argv[3])
     booster = xgboost.Booster({"nthread": n_threads}, model_file=folder / "model.ubj")
     X, kinds = np.load(folder / "X.npy")[:n_rows], booster.feature_types
 
@@ -48,9 +52,16 @@ def main() -> None:
         single.append(time.perf_counter() - at)
     np.save(folder / "xgboost.npy", values[:KEPT_ROWS])
     found = {"version": f"XGBoost {xgboost.__version__}", "seconds": seconds, "convert_seconds": converted - started}
-    print(json.dumps(found | {
-        "one_row_us": 1e6 * statistics.median(single), "before_mib": before, "peak_mib": peak,
-    }))  # fmt: skip
+    print(
+        json.dumps(
+            found
+            | {
+                "one_row_us": 1e6 * statistics.median(single),
+                "before_mib": before,
+                "peak_mib": peak,
+            }
+        )
+    )
 
 
 if __name__ == "__main__":

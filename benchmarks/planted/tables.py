@@ -16,7 +16,11 @@ from typing import Any
 
 import pandas as pd
 
-MIN_ROWS, MAX_ROWS, MIN_COLUMNS, MAX_COLUMNS, MOST_OF_PACKAGE = 300, 2_000, 5, 40, 4
+MIN_ROWS = 300
+MAX_ROWS = 2_000
+MIN_COLUMNS = 5
+MAX_COLUMNS = 40
+MOST_OF_PACKAGE = 4
 
 
 @dataclass(frozen=True)

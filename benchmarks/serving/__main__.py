@@ -47,7 +47,11 @@ from gpupipe.bench.machine import describe_machine
 from gpupipe.errors import GpupipeError
 from gpupipe.files.jsonfile import write_json
 
-SECONDS, ROUNDS, RATE, WARM_UP_SECONDS, N_CHECKED = 10.0, 3, 3000.0, 2.0, 200
+SECONDS = 10.0
+ROUNDS = 3
+RATE = 3000.0
+WARM_UP_SECONDS = 2.0
+N_CHECKED = 200
 WORKLOAD = "churn-xgboost"
 FIXED = "one row, /predict, fixed rate"
 SCENARIOS = {  # servers of each scenario

@@ -84,7 +84,9 @@ class Attacker:
             finally:
                 is_free.release()
 
-        started, tasks, kinds = time.monotonic(), [], list(self.attacks)
+        started = time.monotonic()
+        tasks = []
+        kinds = list(self.attacks)
         for number in range(int(seconds * rate)):
             await asyncio.sleep(max(0.0, started + number / rate - time.monotonic()))
             await is_free.acquire()

@@ -9,7 +9,9 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-CONNECT_SECONDS, ANSWER_SECONDS, PAUSE_SECONDS = 5.0, 30.0, 0.02
+CONNECT_SECONDS = 5.0
+ANSWER_SECONDS = 30.0
+PAUSE_SECONDS = 0.02
 
 
 class _Connection(asyncio.Protocol):

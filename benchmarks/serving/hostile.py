@@ -42,8 +42,12 @@ from gpupipe.errors import GpupipeError
 from gpupipe.files.jsonfile import dumps, write_json
 from gpupipe.serve.settings import TOKEN
 
-MINUTES, WORKERS, PHASE_SECONDS = 20.0, 2, 15.0
-CLIENTS, RATE, HOSTILE_RATE = 8, 300.0, 20.0
+MINUTES = 20.0
+WORKERS = 2
+PHASE_SECONDS = 15.0
+CLIENTS = 8
+RATE = 300.0
+HOSTILE_RATE = 20.0
 READ_TIMEOUT = "5s"  # slow attacks end soon, before the next phase
 MOST_RATIO, LOST_SECONDS = 2.0, 1.0
 SECRET = "hostile-benchmark"
@@ -77,8 +81,11 @@ async def phase(clients: Clients, server: RunningServer, seconds: float, rate: f
 
 def failures_of(record: LoadRecord, kills: Sequence[float]) -> dict[str, Any]:
     """Return the failures, apart from those of requests in flight on a killed worker."""
-    is_lost = [any(each.seconds <= at + LOST_SECONDS and at <= each.seconds + LOST_SECONDS for at in kills)
-               and "status" not in each.what for each in record.failures]  # fmt: skip
+    is_lost = [
+        any(each.seconds <= at + LOST_SECONDS and at <= each.seconds + LOST_SECONDS for at in kills)
+        and "status" not in each.what
+        for each in record.failures
+    ]
     return {
         "lost_to_kills": sum(is_lost),
         "failures": [each.what for each, lost in zip(record.failures, is_lost, strict=True) if not lost],
@@ -132,8 +139,13 @@ def measure(folder: Path, minutes: float, options: argparse.Namespace) -> dict[s
     by_kind: dict[str, dict[str, int]] = {}
     for (name, status), n in sorted(counts.items()):
         by_kind.setdefault(name, {})[status] = n
-    return {"seconds": options.phase, "rate": options.rate, "hostile_rate": options.hostile_rate, "attacks": by_kind,
-            "phases": {kind: described(each) for kind, each in phases.items()}}  # fmt: skip
+    return {
+        "seconds": options.phase,
+        "rate": options.rate,
+        "hostile_rate": options.hostile_rate,
+        "attacks": by_kind,
+        "phases": {kind: described(each) for kind, each in phases.items()},
+    }
 
 
 def request(body: bytes) -> bytes:

@@ -22,7 +22,10 @@ def connections_by_process(pids: list[int], port: int) -> dict[int, int]:
     clients = {}
     for line in Path("/proc/net/tcp").read_text(encoding="ascii").splitlines()[1:]:
         fields = line.split()
-        local, remote, state, inode = fields[1], fields[2], fields[3], fields[9]
+        local = fields[1]
+        remote = fields[2]
+        state = fields[3]
+        inode = fields[9]
         if state == ESTABLISHED and int(local.partition(":")[2], 16) == port:
             clients[f"socket:[{inode}]"] = int(remote.partition(":")[2], 16)
     found = {}

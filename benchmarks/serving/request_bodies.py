@@ -8,7 +8,9 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-ONE, BATCH, INFER = "one row, /predict", "100 rows, /predict", "one row, V2 infer"
+ONE = "one row, /predict"
+BATCH = "100 rows, /predict"
+INFER = "one row, V2 infer"
 N_BATCH = 100
 DATATYPES = {"numeric": "FP64", "boolean": "BOOL"}  # of the Open Inference Protocol; others are BYTES
 

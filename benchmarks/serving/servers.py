@@ -18,7 +18,9 @@ from urllib.request import Request, urlopen
 from gpupipe.children import child_environment, python_command
 from gpupipe.errors import ConfigError
 
-GPUPIPE, FASTAPI, FLOOR = "gpupipe serve", "FastAPI, scikit-learn", "uvicorn, no work"
+GPUPIPE = "gpupipe serve"
+FASTAPI = "FastAPI, scikit-learn"
+FLOOR = "uvicorn, no work"
 START_SECONDS = 120.0
 FOLDER, ANSWER = "BENCHMARK_FOLDER", "BENCHMARK_ANSWER"  # environment variables of the other applications
 TICKS = os.sysconf("SC_CLK_TCK")
@@ -88,9 +90,21 @@ def command_of(name: str, folder: Path, port: int, workers: int = 1) -> list[str
         )
     app = "benchmarks.peers.serve_fastapi:app" if name == FASTAPI else "benchmarks.serving.constant_app:app"
     return python_command(
-        "-m", "uvicorn", app, "--port", str(port), "--workers", str(workers), "--loop", "uvloop", "--http", "httptools",
-        "--no-access-log", "--log-level", "warning",
-    )  # fmt: skip
+        "-m",
+        "uvicorn",
+        app,
+        "--port",
+        str(port),
+        "--workers",
+        str(workers),
+        "--loop",
+        "uvloop",
+        "--http",
+        "httptools",
+        "--no-access-log",
+        "--log-level",
+        "warning",
+    )
 
 
 @contextmanager

@@ -38,10 +38,17 @@ from gpupipe.children import python_command
 from gpupipe.errors import GpupipeError
 from gpupipe.files.jsonfile import dumps, write_json
 
-MINUTES, WORKERS, SHARE, TOP_SECONDS = 10.0, 2, 0.8, 10.0
+MINUTES = 10.0
+WORKERS = 2
+SHARE = 0.8
+TOP_SECONDS = 10.0
 RELOAD_AT, KILL_AT = 0.4, 0.6  # shares of the time
-MOST_GROWTH, WARM_UP_SECONDS, RELOAD_SECONDS = 0.02, 60.0, 15.0
-WORKLOAD, OTHER_SEED, N_ROWS = "churn-xgboost", 8, 5000
+MOST_GROWTH = 0.02
+WARM_UP_SECONDS = 60.0
+RELOAD_SECONDS = 15.0
+WORKLOAD = "churn-xgboost"
+OTHER_SEED = 8
+N_ROWS = 5000
 
 Samples = dict[int, list[tuple[float, int]]]
 """Seconds since the start and resident bytes, by process."""
@@ -51,7 +58,11 @@ class Disturbance:
     """The reload and the kill, and the memory samples, during the load."""
 
     def __init__(self, server: RunningServer, port: int, link: Path, model: Path, seconds: float) -> None:
-        self.server, self.port, self.link, self.model, self.seconds = server, port, link, model, seconds
+        self.server = server
+        self.port = port
+        self.link = link
+        self.model = model
+        self.seconds = seconds
         self.samples: Samples = defaultdict(list)
         self.reloaded_at = self.killed_at = 0.0
         self.killed = 0

@@ -41,7 +41,11 @@ from gpupipe.bench.process import run_child
 from gpupipe.errors import GpupipeError
 from gpupipe.files.jsonfile import write_json
 
-CALLS, ROUNDS, SECONDS, THREADS, FIRST_CALLS = 20_000, 3, 60.0, 16, 5
+CALLS = 20_000
+ROUNDS = 3
+SECONDS = 60.0
+THREADS = 16
+FIRST_CALLS = 5
 THREAD_SETTINGS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS")
 QUALITY = {**dict.fromkeys((*SCORERS, MODEL), "run"), SKLEARN: "sklearn", SKRUB: "skrub"}
 CHILD = "benchmarks.single_row.child"

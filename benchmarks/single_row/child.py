@@ -35,16 +35,20 @@ def measure_calls(folder: Path, name: str, calls: int, seconds: float, offset: i
     _timed(predict, rows, WARM_UP, seconds / 10, offset)
     times, probabilities = _timed(predict, rows, calls, seconds, offset)
     return {
-        "microseconds": times, "probabilities": probabilities, "first_microseconds": first[0],
+        "microseconds": times,
+        "probabilities": probabilities,
+        "first_microseconds": first[0],
         "load_seconds": load_seconds,
-    }  # fmt: skip
+    }
 
 
 def _timed(
     predict: Any, rows: Sequence[Any], calls: int, seconds: float, offset: int
 ) -> tuple[list[float], list[float]]:
     """Return the microseconds and results of `calls` calls, or of those that `seconds` suffice for."""
-    clock, times, found = time.perf_counter_ns, [], []
+    clock = time.perf_counter_ns
+    times = []
+    found = []
     end = clock() + int(seconds * 1e9)
     for i in range(offset, offset + calls):
         row = rows[i % len(rows)]

@@ -15,7 +15,11 @@ Predict = Callable[[Any], float]
 Opened = tuple[Predict, list[Any]]
 """A function, and the rows in the form that it takes."""
 
-NUMBA, NUMPY, MODEL, SKLEARN, SKRUB = "scorer, numba", "scorer, numpy", "Model", "scikit-learn", "skrub"
+NUMBA = "scorer, numba"
+NUMPY = "scorer, numpy"
+MODEL = "Model"
+SKLEARN = "scikit-learn"
+SKRUB = "skrub"
 BOOSTER, ONNX = "XGBoost, trees only", "ONNX Runtime, trees only"
 SCORERS = (NUMBA, NUMPY)
 

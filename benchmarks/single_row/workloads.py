@@ -21,7 +21,9 @@ if TYPE_CHECKING:
     from gpupipe.typing import HostArray
 
 ROOT = Path(__file__).parents[2]
-CHURN_ROWS, CHURN_SEED, FRESH_SEED = 50_000, 7, 1007
+CHURN_ROWS = 50_000
+CHURN_SEED = 7
+FRESH_SEED = 1007
 N_FRESH = 20_000
 XGBOOST, LOGISTIC = "xgboost", "logistic_regression"
 PEERS = ("sklearn", "skrub")

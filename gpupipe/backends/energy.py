@@ -34,7 +34,9 @@ class ConstantPower(EnergyMeter):
     """Constant power instead of a meter: the wattage given in the configuration."""
 
     def __init__(self, watts: float) -> None:
-        self.how, self._watts, self._began = f"{watts:g} W given", watts, time.perf_counter()
+        self.how = f"{watts:g} W given"
+        self._watts = watts
+        self._began = time.perf_counter()
 
     def joules(self) -> float:
         return self._watts * (time.perf_counter() - self._began)

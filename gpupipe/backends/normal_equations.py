@@ -27,7 +27,9 @@ def column_sums(blocks: Iterable[Block]) -> tuple[Array, Array, Array]:
     target: Any = 0.0
     weight: Any = 0.0
     for rows, y, w in blocks:
-        columns, target, weight = columns + w @ rows, target + w @ y, weight + w.sum()
+        columns = columns + w @ rows
+        target = target + w @ y
+        weight = weight + w.sum()
     return columns, target, weight
 
 

@@ -56,7 +56,9 @@ def map_row_ranges(
     LimitError if `least` rows are still too many.
     """
     found: list[Result] = []
-    step, done, failed_at = n_step_rows or max(1, n_rows), 0, 0
+    step = n_step_rows or max(1, n_rows)
+    done = 0
+    failed_at = 0
     while done < n_rows or not found:
         stop = min(done + step, n_rows)
         try:

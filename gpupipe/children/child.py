@@ -59,7 +59,9 @@ class ChildError(GpupipeError):
     """
 
     def __init__(self, cause: Cause, how: str, output: str = "") -> None:
-        self.cause, self.how, self.output = cause, how, output.strip()
+        self.cause = cause
+        self.how = how
+        self.output = output.strip()
         last = self.output.splitlines()[-1].strip() if self.output else ""
         super().__init__(f"a child process {how}" + (f": {last}" if last else ""))
 
@@ -84,7 +86,10 @@ class Child:
         private: bool = False,
         outlives: bool = False,
     ) -> None:
-        self.module, self.limits, self.settings, self.private = module, limits, settings, private
+        self.module = module
+        self.limits = limits
+        self.settings = settings
+        self.private = private
         self.outlives = outlives
         self._lock = threading.Lock()
         self._running: _Running | None = None
@@ -140,7 +145,9 @@ class _Running:
     """One process and the connection to it."""
 
     def __init__(self, module: str, limits: ChildLimits, environment: Mapping[str, str], outlives: bool) -> None:
-        self.owner, self.limits, self.output = os.getpid(), limits, b""
+        self.owner = os.getpid()
+        self.limits = limits
+        self.output = b""
         ours, theirs = socket.socketpair()
         # The child has the read end, so the kernel signals it when this process ends, whatever it is doing.
         watched, lifeline = os.pipe()

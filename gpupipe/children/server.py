@@ -16,7 +16,9 @@ from gpupipe.units import MIB
 
 REQUEST_HEADER = struct.Struct("!dQ")  # time limit in seconds, length of the content in bytes
 REPLY_HEADER = struct.Struct("!BQ")  # kind, length of the content in bytes
-READY, REPLY, OUT_OF_MEMORY = 1, 2, 3
+READY = 1
+REPLY = 2
+OUT_OF_MEMORY = 3
 CHUNK = MIB  # bytes per send or receive
 
 GRACE_SECONDS = 5.0  # between the parent's time limit and the timer here, which ends a hanging orphan

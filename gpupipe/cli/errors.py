@@ -39,9 +39,13 @@ def show_error(error: Exception, debug: bool) -> int:
     if not isinstance(error, GpupipeError):
         error = translate(error) or _missing_library(error) or error
     if isinstance(error, GpupipeError):
-        title, text, code = error.title, str(error), error.exit_code
+        title = error.title
+        text = str(error)
+        code = error.exit_code
     else:
-        title, text, code = GpupipeError.title, f"{type(error).__name__}: {error}", GpupipeError.exit_code
+        title = GpupipeError.title
+        text = f"{type(error).__name__}: {error}"
+        code = GpupipeError.exit_code
     if code == GpupipeError.exit_code and not debug:
         text += "\n  to do: this is a bug in gpupipe; run `gpupipe --debug ...` for the traceback, and report it"
     text = printable(_masked(text), keep="\n")  # quoted data must not control the terminal

@@ -109,9 +109,16 @@ def _show_catalog(catalog: GpuCatalog, gpus: Sequence[GpuSpec]) -> None:
         capability = ".".join(map(str, gpu.capability))
         figures = (gpu.fp32, gpu.fp64, gpu.tf32, gpu.fp16, gpu.fp8, gpu.fp4, gpu.watts, gpu.pcie)
         table.add_row(
-            gpu.key + " *" * (gpu in here), gpu.segment, str(gpu.year), _figure(gpu.memory_gb), gpu.memory_type,
-            _figure(gpu.bandwidth_gbs), capability, *map(_figure, figures), gpu.cloud,
-        )  # fmt: skip
+            gpu.key + " *" * (gpu in here),
+            gpu.segment,
+            str(gpu.year),
+            _figure(gpu.memory_gb),
+            gpu.memory_type,
+            _figure(gpu.bandwidth_gbs),
+            capability,
+            *map(_figure, figures),
+            gpu.cloud,
+        )
     lines = [
         f"\nfigures of {catalog.date}; TFLOPS, those of TF32 to FP4 by tensor cores without sparsity; {NONE} where no "
         "source was found",

@@ -67,7 +67,9 @@ def summary(found: Verification, where: str) -> list[str]:
     """Return a verification as one screen of text lines."""
     from gpupipe.report.text import number, printable
 
-    alone, whole, worst = found.estimator, found.predictions, found.worst
+    alone = found.estimator
+    whole = found.predictions
+    worst = found.worst
     outside = sum(column.outside > 0 for column in found.columns)
     lines = [
         f"model        {where}",

@@ -14,8 +14,11 @@ from gpupipe.io.table_folder import find_matches
 
 # The fields that contain paths; * is every item or key.
 OF_TABLES = ("path", "prepare", "delta", "uri", "sql_options.directories")
-PATH_FIELDS = (*(f"{table}.{field}" for table in ("source", "tables.*") for field in OF_TABLES),
-               "features.*.kernel.use", "models.*.params.use")  # fmt: skip
+PATH_FIELDS = (
+    *(f"{table}.{field}" for table in ("source", "tables.*") for field in OF_TABLES),
+    "features.*.kernel.use",
+    "models.*.params.use",
+)
 
 _ELSEWHERE = re.compile(r"^([A-Za-z][A-Za-z0-9+.-]*://|[A-Za-z]:[\\/]|/|~)")  # URL, drive, absolute path, home
 _DATABASE = re.compile(r"^(?:sqlite|duckdb):///")  # then the path of a file

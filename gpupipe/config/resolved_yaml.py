@@ -104,8 +104,12 @@ def summary_yaml(config: Config) -> str:
     shown |= {section: dumped.get(section) for section in SECTIONS}
     text = yaml.dump(
         {key: value for key, value in shown.items() if value not in (None, {}, [])},
-        Dumper=Dumper, default_flow_style=None, sort_keys=False, allow_unicode=True, width=WIDTH,
-    )  # fmt: skip
+        Dumper=Dumper,
+        default_flow_style=None,
+        sort_keys=False,
+        allow_unicode=True,
+        width=WIDTH,
+    )
     return config.origin.redactor.hide(text).rstrip()
 
 

@@ -68,7 +68,9 @@ class _Rows:
 
     def arrays(self) -> tuple[Any, Any, Any]:
         """Return matrix, target and weights as Dask arrays, without moving the matrix."""
-        X, y, weights = self.X, self.y, self.weights
+        X = self.X
+        y = self.y
+        weights = self.weights
         partitions, heights = X.partitions, X.heights
         if self.mask is not None:
             own = [np.flatnonzero(at) for at in X.split_rows(self.mask)]

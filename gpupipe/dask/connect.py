@@ -119,9 +119,10 @@ def _started(settings: ClusterSettings, device: str, options: DeviceOptions, out
         cluster = start(settings)
     except START_FAILURES as error:
         raise ClusterError(
-            f"the workers did not start: {str(error) or NO_LOOP}", where="cluster: local",
+            f"the workers did not start: {str(error) or NO_LOOP}",
+            where="cluster: local",
             fix="run again; a script that starts workers must guard its code with `if __name__ == '__main__':`",
-        ) from error  # fmt: skip
+        ) from error
     with cluster, Client(cluster, set_as_default=False) as client:
         n_threads = sum(known["nthreads"] for known in client.scheduler_info()["workers"].values())
         worker = WorkerSettings("gpu" if on_gpu else "cpu", options, max(1, machine.n_threads() // max(1, n_threads)))
@@ -144,11 +145,16 @@ def _start_on_cpu(settings: ClusterSettings) -> LocalCluster:
 
     n_workers, n_threads = cluster_shape(settings, machine.n_threads())
     return LocalCluster(
-        n_workers=n_workers, threads_per_worker=n_threads, processes=True, protocol=settings.protocol,
+        n_workers=n_workers,
+        threads_per_worker=n_threads,
+        processes=True,
+        protocol=settings.protocol,
         memory_limit=settings.memory_limit or machine.memory().total // n_workers,
-        dashboard_address=settings.dashboard_address, scheduler_kwargs=_pages(settings),
-        silence_logs=SILENT, **FOR_EACH_WORKER,
-    )  # fmt: skip
+        dashboard_address=settings.dashboard_address,
+        scheduler_kwargs=_pages(settings),
+        silence_logs=SILENT,
+        **FOR_EACH_WORKER,
+    )
 
 
 def _start_on_gpus(settings: ClusterSettings) -> LocalCluster:
@@ -159,17 +165,23 @@ def _start_on_gpus(settings: ClusterSettings) -> LocalCluster:
     if settings.workers and settings.workers > n_gpus:
         raise ConfigError(
             f"expected a GPU for each of {settings.workers} workers; found {n_gpus}",
-            where="cluster.workers", fix=f"set it to at most {n_gpus}, or use --device cpu",
-        )  # fmt: skip
+            where="cluster.workers",
+            fix=f"set it to at most {n_gpus}, or use --device cpu",
+        )
     return LocalCUDACluster(
-        n_workers=settings.workers, threads_per_worker=settings.threads or 1, protocol=settings.protocol,
+        n_workers=settings.workers,
+        threads_per_worker=settings.threads or 1,
+        protocol=settings.protocol,
         memory_limit=settings.memory_limit or "auto",
         device_memory_limit=settings.device_memory_limit or "default",
-        rmm_pool_size=settings.rmm_pool_size, rmm_allocator_external_lib_list=["cupy"],
+        rmm_pool_size=settings.rmm_pool_size,
+        rmm_allocator_external_lib_list=["cupy"],
         enable_cudf_spill=settings.enable_cudf_spill,
-        dashboard_address=settings.dashboard_address, scheduler_kwargs=_pages(settings),
-        silence_logs=SILENT, **FOR_EACH_WORKER,
-    )  # fmt: skip
+        dashboard_address=settings.dashboard_address,
+        scheduler_kwargs=_pages(settings),
+        silence_logs=SILENT,
+        **FOR_EACH_WORKER,
+    )
 
 
 def _pages(settings: ClusterSettings) -> dict[str, Any]:
@@ -191,9 +203,10 @@ def _found(settings: ClusterSettings, device: str, options: DeviceOptions) -> It
     except START_FAILURES as error:
         _close_failed(error)
         raise ClusterError(
-            f"no scheduler answered within {seconds:g} s: {str(error) or NO_LOOP}", where=address,
+            f"no scheduler answered within {seconds:g} s: {str(error) or NO_LOOP}",
+            where=address,
             fix="start it, or correct the address that `dask scheduler` prints; --cluster local needs no scheduler",
-        ) from error  # fmt: skip
+        ) from error
     with client:
         yield _checked(client, settings, address, device, options)
 
@@ -203,9 +216,10 @@ def _lent(settings: ClusterSettings, device: str, options: DeviceOptions) -> Das
     client = settings.client
     if client.status != "running":
         raise ClusterError(
-            f"expected a connected client; its status is {client.status!r}", where="cluster",
+            f"expected a connected client; its status is {client.status!r}",
+            where="cluster",
             fix="make a new one: client = distributed.Client(...)",
-        )  # fmt: skip
+        )
     return _checked(client, settings, str(settings.scheduler), device, options)
 
 
@@ -233,9 +247,10 @@ def current_client() -> Any:
         return Client.current()
     except ValueError:
         raise ConfigError(
-            "a Dask DataFrame is read by the workers of a client, and there is none", where="cluster",
+            "a Dask DataFrame is read by the workers of a client, and there is none",
+            where="cluster",
             fix="start one, client = distributed.Client(); or pass collection.compute()",
-        ) from None  # fmt: skip
+        ) from None
 
 
 def _close_failed(error: BaseException) -> None:
@@ -307,9 +322,10 @@ def _wait_for_workers(client: Client, settings: ClusterSettings, address: str) -
         n_workers = len(client.scheduler_info()["workers"])
         have = "has no workers" if n_workers == 0 else f"has {n_workers} of {wanted} workers"
         raise ClusterError(
-            f"the scheduler {have}; no more joined within {settings.deadline:g} s", where=address,
+            f"the scheduler {have}; no more joined within {settings.deadline:g} s",
+            where=address,
             fix=f"start workers with `dask worker {address}`; if a queue starts them, raise cluster.deadline",
-        ) from None  # fmt: skip
+        ) from None
 
 
 def _compare_versions(client: Client, deadline: float) -> None:
@@ -337,9 +353,10 @@ def _where(client: Client, device: str, deadline: float) -> tuple[bool, str]:
     where, obstacle = next(iter(obstacles.items()))
     if device == "gpu":
         raise DeviceError(
-            f"device: gpu, but {len(obstacles)} workers cannot use a GPU: {obstacle}", where=where,
+            f"device: gpu, but {len(obstacles)} workers cannot use a GPU: {obstacle}",
+            where=where,
             fix="start them with `dask cuda worker` on machines with GPUs, or run with --device auto or cpu",
-        )  # fmt: skip
+        )
     return False, f"{len(obstacles)} workers cannot use a GPU ({where}: {obstacle})"
 
 
@@ -357,9 +374,10 @@ def _on_each(client: Client, deadline: float, function: Any, *arguments: Any) ->
     except TimeoutError:
         silent = [where for where, future in asked.items() if not future.done()]
         raise ClusterError(
-            f"{len(silent)} of {len(asked)} workers did not answer within {deadline:g} s", where=", ".join(silent[:5]),
+            f"{len(silent)} of {len(asked)} workers did not answer within {deadline:g} s",
+            where=", ".join(silent[:5]),
             fix="if they run another job, wait for it or raise cluster.deadline; otherwise restart them",
-        ) from None  # fmt: skip
+        ) from None
     return {where: future.exception() or future.result() for where, future in asked.items()}
 
 

@@ -37,10 +37,11 @@ def retry_collective(workers: DaskWorkers, call: Callable[[int], Result], where:
         except GangError as error:
             cause = error
     raise ClusterError(
-        f"workers were lost in all {ATTEMPTS} attempts: {cause.what}", where=where,
+        f"workers were lost in all {ATTEMPTS} attempts: {cause.what}",
+        where=where,
         fix="find out what stops them: memory (cluster.memory_limit) or the machine; if an exchange between them takes "
         "longer, raise cluster.deadline",
-    ) from cause  # fmt: skip
+    ) from cause
 
 
 @contextmanager
@@ -69,7 +70,9 @@ class Gang:
     """
 
     def __init__(self, workers: DaskWorkers, addresses: Sequence[str], what: str) -> None:
-        self.workers, self.addresses, self.what = workers, tuple(addresses), what
+        self.workers = workers
+        self.addresses = tuple(addresses)
+        self.what = what
         self.n_threads: dict[str, int] = workers.client.nthreads(list(addresses))
         self._where: dict[DaskHandle[Any], str] = {}  # each task, and the address of its worker
 
@@ -151,8 +154,9 @@ class Gang:
             if time.monotonic() > end:
                 raise ClusterError(
                     f"{len(left)} of {len(self.addresses)} workers did not finish their collective task",
-                    where=self.what, fix="see their logs, and restart them",
-                )  # fmt: skip
+                    where=self.what,
+                    fix="see their logs, and restart them",
+                )
             self._wait(left, "ALL_COMPLETED")
             self.workers.poll()
 

@@ -39,7 +39,9 @@ class HealthMonitor:
     """
 
     def __init__(self, client: Client, deadline: float, outputs: Path | None = None) -> None:
-        self.client, self.deadline, self._outputs = client, deadline, outputs
+        self.client = client
+        self.deadline = deadline
+        self._outputs = outputs
         self.workers: dict[str, dict[str, Any]] = {}
         self.lost: list[str] = []
         self._motion: object = None
@@ -89,9 +91,10 @@ class HealthMonitor:
     def scheduler_error(self, how: str) -> ClusterError:
         """Return the error for a lost scheduler; `how` is the predicate of its message."""
         return ClusterError(
-            f"the scheduler {how}, and with it what the workers held", where=_address(self.client),
+            f"the scheduler {how}, and with it what the workers held",
+            where=_address(self.client),
             fix="see its log, restart it, and run again",
-        )  # fmt: skip
+        )
 
     def explain(self, error: BaseException, label: str) -> BaseException:
         """Return the error to raise for a failed task; errors of gpupipe and of Python are returned as they are."""
@@ -122,13 +125,14 @@ class HealthMonitor:
             having = f" of {self._memory_limit / GIB:.1f} GiB" if self._memory_limit else ""
             return LimitError(
                 f"{count} workers in turn exceeded their memory{having} on the same task",
-                where=label, fix=MORE_MEMORY,
-            )  # fmt: skip
+                where=label,
+                fix=MORE_MEMORY,
+            )
         return ClusterError(
-            f"{count} workers in turn died on the same task"
-            + self.last_output(error.last_worker.address), where=label,
+            f"{count} workers in turn died on the same task" + self.last_output(error.last_worker.address),
+            where=label,
             fix="if the system killed them for lack of memory (see its log): " + MORE_MEMORY,
-        )  # fmt: skip
+        )
 
     def _homeless(self, label: str) -> GpupipeError:
         """Return the error for a task that no worker may or can run."""
@@ -136,8 +140,9 @@ class HealthMonitor:
             return self._standstill([label])
         return ClusterError(
             f"all workers that could run a task were lost, and none took it for {self.deadline:g} s",
-            where=label, fix="run again; if workers are lost again, find out what stops them: memory or their machines",
-        )  # fmt: skip
+            where=label,
+            fix="run again; if workers are lost again, find out what stops them: memory or their machines",
+        )
 
     def _killed_by_memory(self) -> bool:
         """Return whether a nanny stopped a worker of this run because of its memory."""
@@ -159,9 +164,10 @@ class HealthMonitor:
         paused = [address for address, worker in self.workers.items() if worker["status"] == "paused"]
         if paused:
             return LimitError(
-                f"{len(paused)} of {len(self.workers)} workers are paused for lack of memory", where=where,
+                f"{len(paused)} of {len(self.workers)} workers are paused for lack of memory",
+                where=where,
                 fix=MORE_MEMORY,
-            )  # fmt: skip
+            )
         if not self.workers:
             what, fix = "no workers are left", "start workers, or have their nannies restart them (`dask worker`)"
         else:

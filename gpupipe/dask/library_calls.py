@@ -138,7 +138,8 @@ def _restart(workers: DaskWorkers, where: str) -> None:
             workers.client.restart_workers([use.address], RESTART_SECONDS, raise_for_error=False)
     except ValueError as error:  # they have no nanny
         raise ClusterError(
-            f"the workers wait for a lost one and cannot be restarted: {error}", where=where,
+            f"the workers wait for a lost one and cannot be restarted: {error}",
+            where=where,
             fix="start them with nannies, as `dask worker` and `dask cuda worker` do",
-        ) from error  # fmt: skip
+        ) from error
     workers.poll()

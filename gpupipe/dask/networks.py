@@ -93,9 +93,15 @@ def _together(
     shards = gang.submit_each(shard, shard_arguments(X, problem, len(gang.addresses)))
     heights = gang.gather(gang.submit_each(lambda _, made: len(made.training.target), [(made,) for made in shards]))
     sharded_problem = ShardedProblem(
-        step.model, problem.architecture, context.task, context.seed, tuple(heights), step.n_epochs,
-        tuple(context.quantiles), tuple(context.targets),
-    )  # fmt: skip
+        step.model,
+        problem.architecture,
+        context.task,
+        context.seed,
+        tuple(heights),
+        step.n_epochs,
+        tuple(context.quantiles),
+        tuple(context.targets),
+    )
     told = []
     if checkpoint is not None and not _can_reach(gang, checkpoint):
         told.append("the workers cannot read the folder of the checkpoints; training starts from the beginning")
@@ -103,13 +109,21 @@ def _together(
     ranks = zip(shards, _rendezvous(gang), gang.addresses, strict=True)
     gang.await_threads()
     with show_worker_reports(gang.workers.client, context.resources.show_progress) as reports:
-        tasks = gang.submit_each(_train, [
-            (
-                sharded_problem, made, rendezvous, None if rank else checkpoint, gang.n_threads[address],
-                require_not_cancelled, reports,
-            )
-            for rank, (made, rendezvous, address) in enumerate(ranks)
-        ])  # fmt: skip
+        tasks = gang.submit_each(
+            _train,
+            [
+                (
+                    sharded_problem,
+                    made,
+                    rendezvous,
+                    None if rank else checkpoint,
+                    gang.n_threads[address],
+                    require_not_cancelled,
+                    reports,
+                )
+                for rank, (made, rendezvous, address) in enumerate(ranks)
+            ],
+        )
         trained, *_ = gang.gather(tasks)
     assert trained is not None
     if begun > 1:

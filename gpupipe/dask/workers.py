@@ -57,8 +57,12 @@ class DaskWorkers(Workers):
         dashboard: str = "",
         outputs: Path | None = None,
     ) -> None:
-        self.client, self.settings, self._direct = client, settings, direct
-        self.device, self.reason, self.dashboard = settings.device, reason, dashboard
+        self.client = client
+        self.settings = settings
+        self._direct = direct
+        self.device = settings.device
+        self.reason = reason
+        self.dashboard = dashboard
         self.health = HealthMonitor(client, deadline, outputs)
         self._reported, self._fallbacks = 0, list[str]()
         self.poll()
@@ -101,9 +105,10 @@ class DaskWorkers(Workers):
         # Dask would wait for results that this scheduler does not have.
         if any(future.cancelled() or not self._is_here(future.client) for future in futures_of(collection)):
             raise ConfigError(
-                "the partitions of the collection are not on this cluster", where="cluster",
+                "the partitions of the collection are not on this cluster",
+                where="cluster",
                 fix="pass the client that persisted them, while it is open: gp.Pipeline(collection, cluster=client)",
-            )  # fmt: skip
+            )
         futures = self.client.compute(collection.to_delayed())
         n = len(futures)
         return [DaskHandle(future, f"partition {i + 1} of {n} of the collection") for i, future in enumerate(futures)]

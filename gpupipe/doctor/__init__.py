@@ -31,7 +31,9 @@ def diagnose(timeout_seconds: float = SECONDS_TO_IMPORT) -> list[Finding]:
 
     `timeout_seconds` limits each import; a library that exceeds it is reported as a finding.
     """
-    installed, gpus, around = read_distributions(), probe_gpus(), read_host_environment()
+    installed = read_distributions()
+    gpus = probe_gpus()
+    around = read_host_environment()
     return [
         *driver_findings(gpus[0], around, installed),
         *gpu_findings(gpus),

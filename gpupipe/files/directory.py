@@ -30,7 +30,9 @@ from gpupipe.files.rename import exchange, sync, sync_tree
 from gpupipe.system_errors import is_full
 
 DRAFT = re.compile(r"\.(.+)\.tmp-[0-9a-f]{16}")
-NEW, OLD, DISPOSED = "new", "old", "disposed"
+NEW = "new"
+OLD = "old"
+DISPOSED = "disposed"
 CHANGED = (errno.ENOENT, errno.ENOTEMPTY, errno.EEXIST, errno.ENOTDIR)  # another process has changed the path
 TRIES = 100  # to rename while other processes change the path
 FIX = "name a directory that does not exist yet, or is empty"
@@ -59,7 +61,9 @@ class AtomicDirectory:
         self.final = Path(os.path.abspath(final))
         self.path = self.final
         self.is_kept = False
-        self._draft, self._lock, self._mode = self.final, -1, MODE.get()
+        self._draft = self.final
+        self._lock = -1
+        self._mode = MODE.get()
 
     def __enter__(self) -> Self:
         try:

@@ -81,13 +81,16 @@ def _row_wise(model: LoadedModel, collection: Any, tables: Any, as_of: Any) -> M
     if not is_row_wise or tables is not None or as_of is not None:
         raise ConfigError(
             "features of histories need all rows and tables in one process; those of a Dask DataFrame stay "
-            "in its partitions", where="data", fix="pass data.compute(), or files to `gpupipe predict --cluster`",
-        )  # fmt: skip
+            "in its partitions",
+            where="data",
+            fix="pass data.compute(), or files to `gpupipe predict --cluster`",
+        )
     if unique := [each.column for each in model.rules if each.rules.unique]:
         raise ConfigError(
-            f"the rule `unique` of column {unique[0]!r} needs all rows in one process", where="data",
+            f"the rule `unique` of column {unique[0]!r} needs all rows in one process",
+            where="data",
             fix="pass data.compute(), or files to `gpupipe predict --cluster`",
-        )  # fmt: skip
+        )
     require([str(name) for name in collection.columns], model.inputs, "the model needs")
     lenient = replace(model, warns=False)  # a column may have no known value in one partition only
     return cast("Model", lenient)  # only models of this process have fitted features

@@ -186,9 +186,11 @@ class Model(LoadedModel):
 
         return Scorer.of(
             ModelParts(self.features, self.goal, self.decision, self.rules, self.estimator),
-            engine=scorer_engine(engine), manifest=self.manifest, open_model=lambda: self,
+            engine=scorer_engine(engine),
+            manifest=self.manifest,
+            open_model=lambda: self,
             open_explainer=lambda: self.explainer,
-        )  # fmt: skip
+        )
 
     def to_onnx(self, path: str | Path) -> OnnxExport:
         """Write the model as one ONNX file, from raw columns by name to predictions, for any ONNX runtime.
@@ -351,7 +353,9 @@ def load_model(
 
 def open_model(reader: ArtifactReader, backend: Backend, allow_code: bool) -> Model:
     """Return the model of a checked directory on the given backend; see `load_model`."""
-    folder, manifest, parts = reader.folder, reader.manifest, read_parts(reader, allow_code)
+    folder = reader.folder
+    manifest = reader.manifest
+    parts = read_parts(reader, allow_code)
     reading = manifest["reading"]
     with refuse_failures("manifest.json is invalid: reading", str(folder), "export it again"):
         events = ServedEvents.from_json(reading["events"], parts.features.derivation)

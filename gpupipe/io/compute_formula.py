@@ -14,8 +14,11 @@ from gpupipe.io.filter_expression import parse_expression, refuse_expression
 MOST_NODES = 500  # evaluated by recursion
 # Names of Arrow's compute functions.
 OPERATORS: dict[type[ast.operator], str] = {
-    ast.Add: "add", ast.Sub: "subtract", ast.Mult: "multiply", ast.Div: "divide",
-}  # fmt: skip
+    ast.Add: "add",
+    ast.Sub: "subtract",
+    ast.Mult: "multiply",
+    ast.Div: "divide",
+}
 
 
 def parse_formula(text: str) -> tuple[ast.expr, dict[str, str]]:

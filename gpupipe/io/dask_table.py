@@ -35,9 +35,10 @@ class DaskTable(InMemoryTable):
     def refusal(self, what: str) -> ConfigError:
         """Return the error that `what` cannot be done with rows in partitions."""
         return ConfigError(
-            f"{what}; those of a Dask DataFrame stay in its partitions", where=self.label,
+            f"{what}; those of a Dask DataFrame stay in its partitions",
+            where=self.label,
             fix="pass collection.compute(), or files",
-        )  # fmt: skip
+        )
 
     @property
     def column_names(self) -> list[str]:
@@ -77,7 +78,8 @@ def partition_to_arrow(frame: Any, names: Sequence[str], label: str) -> InMemory
         without = [name for name in names if name not in found]
         what = f"lacks {', '.join(map(repr, without))}" if without else f"has the columns {', '.join(map(repr, found))}"
         raise DataError(
-            f"expected the columns of the collection; a partition {what}", where=label,
+            f"expected the columns of the collection; a partition {what}",
+            where=label,
             fix="have the function that makes the partitions return the columns of its meta",
-        )  # fmt: skip
+        )
     return InMemoryTable(label, InMemoryTable.of(frame).table)

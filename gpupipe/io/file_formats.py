@@ -44,7 +44,7 @@ def require_function(plugin: InstalledPlugin, found: Any) -> Any:
     return found
 
 
-READERS: Registry[Any] = Registry("reader", group=PLUGINS, adapt="gpupipe.io.formats.registry:require_function")
+READERS: Registry[Any] = Registry("reader", group=PLUGINS, adapt="gpupipe.io.file_formats:require_function")
 """Readers of plug-ins: functions of an open file. The name of one is the format, and the suffix of its files."""
 
 COMPRESSIONS = {".gz": "gzip", ".zst": "zstd", ".bz2": "bz2", ".lz4": "lz4", ".xz": "xz", ".zip": "zip"}

@@ -224,7 +224,9 @@ def _remote_files(url: str, stated: str, outside: Outside) -> list[SourceFile]:
             listed, root = system.glob(path, detail=True), _fixed_part(path)
             names = sorted(name for name, info in listed.items() if info["type"] == "file")
         elif (info := _info_of_file(system, path, url)) is not None:
-            listed, root, names = {path: info}, path.rpartition("/")[0], [path]
+            listed = {path: info}
+            root = path.rpartition("/")[0]
+            names = [path]
         else:
             listed, root = system.find(path, detail=True), path
             names = _readable(sorted(listed), path, stated) if listed else []

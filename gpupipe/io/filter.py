@@ -60,7 +60,9 @@ class _Filter:
     """Evaluator of a checked expression over the columns of a table; results are boolean, null for unknown."""
 
     def __init__(self, table: pa.Table, names: dict[str, str], text: str) -> None:
-        self.table, self.names, self.text = table, names, text
+        self.table = table
+        self.names = names
+        self.text = text
 
     def mask(self, node: ast.expr) -> pa.ChunkedArray:
         if isinstance(node, ast.BoolOp):

@@ -14,9 +14,12 @@ from urllib.parse import urlsplit
 from gpupipe.errors import DataError
 
 NO_CREDENTIALS = {
-    "NoCredentialsError", "PartialCredentialsError", "CredentialRetrievalError", "DefaultCredentialsError",
+    "NoCredentialsError",
+    "PartialCredentialsError",
+    "CredentialRetrievalError",
+    "DefaultCredentialsError",
     "ClientAuthenticationError",
-}  # fmt: skip
+}
 CREDENTIALS = {
     "s3": "set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or AWS_PROFILE and ~/.aws/credentials; for a public "
     "bucket, set FSSPEC_S3_ANON=true",

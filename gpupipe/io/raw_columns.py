@@ -52,7 +52,9 @@ def read_stored(source: TableSource, names: Sequence[str], files: Sequence[Sourc
     be read; SchemaError if the types of a column in two files have no common type.
     """
     files = data_files(input_files(source) if files is None else files)
-    wanted, partitions, tables = StoredColumns(source, names), HivePartitions(files, keys=names), []
+    wanted = StoredColumns(source, names)
+    partitions = HivePartitions(files, keys=names)
+    tables = []
     for file in files:
         table = _read(file, wanted, source)
         if table is not None and table.num_rows:
@@ -91,7 +93,9 @@ def notes_of_missing_words(source: TableSource, names: Sequence[str], files: Seq
     files = data_files(files)
     if source.prepare or sum(file.size for file in files) > MOST_BYTES:
         return []
-    table, notes, missing = read_stored(source, names, files), Notes(), [*NULL_VALUES, *source.csv.null_values]
+    table = read_stored(source, names, files)
+    notes = Notes()
+    missing = [*NULL_VALUES, *source.csv.null_values]
     for name in filter(table.column_names.__contains__, names):
         words = {str(text).strip() for text in table.column(name).unique().drop_null().to_pylist()}
         notes.add_missing(name, words.intersection(missing))

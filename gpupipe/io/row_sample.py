@@ -132,7 +132,9 @@ def _arrow(stream: Any, most: int) -> tuple[int, list[pa.Table]]:
     if is_feather_1(stream):
         table = feather.read_table(stream)
         return int(table.num_rows), [table.slice(0, most)] if most else []
-    parts, missing, first = [], most, [0] if reader_of(stream).schema.names else []
+    parts = []
+    missing = most
+    first = [0] if reader_of(stream).schema.names else []
     for batch in batches(reader_of(stream)) if most else ():
         parts.append(pa.Table.from_batches([batch.slice(0, missing)]))
         missing -= batch.num_rows
@@ -143,8 +145,10 @@ def _arrow(stream: Any, most: int) -> tuple[int, list[pa.Table]]:
 
 # Format to function that returns the number of rows of an open file, and about `most` of its rows.
 FOOTERS: dict[str, Callable[[Any, int], tuple[int, list[pa.Table]]]] = {
-    "parquet": _parquet, "orc": _orc, "arrow": _arrow,
-}  # fmt: skip
+    "parquet": _parquet,
+    "orc": _orc,
+    "arrow": _arrow,
+}
 
 
 def _copy_lines(files: Sequence[SourceFile], folder: Path, most: int) -> tuple[int, int]:

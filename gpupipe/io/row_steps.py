@@ -137,7 +137,9 @@ def _grouped(table: pa.Table, by: GroupBy, declared: dict[str, DeclaredColumn]) 
 
 
 def _values(table: pa.Table, name: str, by: GroupBy, declared: dict[str, DeclaredColumn]) -> pa.ChunkedArray:
-    column, functions, stated = table.column(name), by.columns[name], declared.get(name)
+    column = table.column(name)
+    functions = by.columns[name]
+    stated = declared.get(name)
     if stated is not None and stated.kind == "datetime":
         return times_of(table, name, stated, "group_by")
     if is_text(column.type) and any(function in ("min", "max") for function in functions):

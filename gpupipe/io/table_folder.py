@@ -58,7 +58,9 @@ class TableFolder:
         Links to folders are followed after everything else, and each folder is read once, so loops of links end. Raise
         DataError if a link to a folder leads outside.
         """
-        root, links, seen = os.path.realpath(self.path), [start or self.path], set[str]()
+        root = os.path.realpath(self.path)
+        links = [start or self.path]
+        seen = set[str]()
         for link in links:  # more are added below
             for path, folders, names in os.walk(link):
                 real = os.path.realpath(path)

@@ -94,7 +94,10 @@ class Budget:
         meters: Sequence[tuple[str, EnergyMeter]] = (),
         polling: PollingThread | None = None,
     ) -> None:
-        self.limits, self.timeline, self.n_gpus, self.meters = limits, timeline, n_gpus, tuple(meters)
+        self.limits = limits
+        self.timeline = timeline
+        self.n_gpus = n_gpus
+        self.meters = tuple(meters)
         self._polling, self._lock = polling, threading.Lock()
         self._gpu_seconds = self._counted_until = 0.0
         self._stack = ExitStack()
@@ -120,7 +123,9 @@ class Budget:
 
         Raise DeviceError if a meter cannot be read any more.
         """
-        limits, price, wall = self.limits, self.limits.price, self.timeline.seconds
+        limits = self.limits
+        price = self.limits.price
+        wall = self.timeline.seconds
         gpu_hours, kwh = self._gpu_hours(wall), self._joules() / KWH
         cost = price.hour * wall / HOUR + price.gpu_hour * gpu_hours + price.kwh * kwh
         meters = ", ".join(f"{whose}: {meter.how}" for whose, meter in self.meters)

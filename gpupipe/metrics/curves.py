@@ -164,7 +164,9 @@ def _quantiles(rows: ValuePredictions, values: Array, shares: Sequence[float]) -
 
 def _roc(ranking: Ranking) -> tuple[Array, Array]:
     """Return false and true positive rates, without the points on a straight line between their neighbours."""
-    hits, misses, xp = ranking.hits, ranking.misses, ranking.backend.xp
+    hits = ranking.hits
+    misses = ranking.misses
+    xp = ranking.backend.xp
     kept = _corners(len(hits), (xp.diff(hits[1:], 2) != 0) | (xp.diff(misses[1:], 2) != 0), xp)
     return misses[kept] / ranking.negatives, hits[kept] / ranking.positives
 
@@ -179,7 +181,9 @@ def _precision_recall(ranking: Ranking) -> tuple[Array, Array]:
 
 def _gains(ranking: Ranking) -> tuple[Array, Array]:
     """Return fractions of all rows and of the class, without points on a straight line between their neighbours."""
-    hits, rows, xp = ranking.hits, ranking.hits + ranking.misses, ranking.backend.xp
+    hits = ranking.hits
+    rows = ranking.hits + ranking.misses
+    xp = ranking.backend.xp
     kept = _corners(len(hits), (xp.diff(hits[1:], 2) != 0) | (xp.diff(rows[1:], 2) != 0), xp)
     return rows[kept] / (ranking.positives + ranking.negatives), hits[kept] / ranking.positives
 

@@ -50,17 +50,24 @@ class Latency:
     def to_json(self) -> dict[str, Any]:
         """Return the figures as JSON values, without the limit."""
         return {
-            "p50_seconds": self.p50_seconds, "p99_seconds": self.p99_seconds, "calls": self.n_calls,
-            "engine": self.engine, "estimator": self.estimator,
-        }  # fmt: skip
+            "p50_seconds": self.p50_seconds,
+            "p99_seconds": self.p99_seconds,
+            "calls": self.n_calls,
+            "engine": self.engine,
+            "estimator": self.estimator,
+        }
 
     @staticmethod
     def from_json(value: Mapping[str, Any], limit_seconds: float) -> Latency:
         """Return the latency from the result of `to_json` and the limit."""
         return Latency(
-            value["p50_seconds"], value["p99_seconds"], value["calls"], limit_seconds, value["engine"],
+            value["p50_seconds"],
+            value["p99_seconds"],
+            value["calls"],
+            limit_seconds,
+            value["engine"],
             value["estimator"],
-        )  # fmt: skip
+        )
 
 
 def time_calls(
@@ -85,7 +92,9 @@ def time_calls(
         now = clock()
         if now - begin >= WARM_UP_SECONDS:
             break
-    begin, n_over, seconds = now, 0, list[float]()
+    begin = now
+    n_over = 0
+    seconds = list[float]()
     for row in source:
         start = clock()
         call(row)

@@ -107,7 +107,9 @@ def read_goal(manifest: Mapping[str, Any]) -> Goal:
 
 
 def _read_goal(manifest: Mapping[str, Any]) -> Goal:
-    task, target, labels = manifest["task"], manifest["target"], manifest["labels"]
+    task = manifest["task"]
+    target = manifest["target"]
+    labels = manifest["labels"]
     quantiles = manifest.get("quantiles", [])
     _check_distinct([str(label) for label in labels], "the target", "label")
     label_type = manifest.get("label_type", "")

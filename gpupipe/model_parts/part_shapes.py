@@ -16,7 +16,10 @@ from gpupipe.table.schema import KINDS
 from gpupipe.tasks import Task
 
 MOST_BUCKETS = 1 << 24  # float32 holds every integer below it
-COUNT, N_CODES, NUMBER_OR_NULL, TEXT_OR_NULL = range(2**63), range(MOST_BUCKETS + 1), (float, None), (str, None)
+COUNT = range(2**63)
+N_CODES = range(MOST_BUCKETS + 1)
+NUMBER_OR_NULL = (float, None)
+TEXT_OR_NULL = (str, None)
 
 COLUMN = {"name": str, "kind": {*KINDS}, "dtype": str, "storage?": str, "n_buckets?": N_CODES}
 COLUMN |= dict.fromkeys(("nullable?", "derived?", "has_scale?", "has_normal_form?"), bool)

@@ -49,7 +49,9 @@ class BoosterProgress:
     """
 
     def __init__(self, n_rounds: int, may_end_early: bool, safe_point: Callable[[str], None]) -> None:
-        self.n_rounds, self.may_end_early, self.safe_point = n_rounds, may_end_early, safe_point
+        self.n_rounds = n_rounds
+        self.may_end_early = may_end_early
+        self.safe_point = safe_point
         self.latest: ProgressReport | None = None
 
     def start(self) -> None:

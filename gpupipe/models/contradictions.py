@@ -42,13 +42,21 @@ def settle(
     - `library`: defaults of the library. `Contradiction.other` falls back to them.
     - `keeps_field`: whether `Contradiction.other` gives way if both are stated; otherwise that is an error
     """
-    found, fixed, notes = dict(values), set(stated), list[str]()
+    found = dict(values)
+    fixed = set(stated)
+    notes = list[str]()
     while (each := next((each for each in contradictions if _contradicts(each, found)), None)) is not None:
         field, other = (f"{name}: {as_text(found[name])}" for name in (each.field, each.other))
         if each.field not in fixed:
-            loser, winner, dropped, value = each.field, other, field, each.instead
+            loser = each.field
+            winner = other
+            dropped = field
+            value = each.instead
         elif (each.other not in fixed or keeps_field) and each.allows(library[each.other]):
-            loser, winner, dropped, value = each.other, field, other, library[each.other]
+            loser = each.other
+            winner = field
+            dropped = other
+            value = library[each.other]
         else:
             default = "" if each.other in stated else f", the default; set {each.other}, or change {each.field}"
             raise ContradictionError(f"{field} cannot be combined with {other}{default or '; remove one of them'}")

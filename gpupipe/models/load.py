@@ -96,9 +96,13 @@ def _load_single(files: ModelFiles, description: dict[str, Any], expected: Descr
         else:
             estimator = kind.read(data, expected, where)
     return kind(
-        estimator, expected.task, expected.feature_names, expected.n_classes, expected.classes,
+        estimator,
+        expected.task,
+        expected.feature_names,
+        expected.n_classes,
+        expected.classes,
         targets=expected.targets,
-    )  # fmt: skip
+    )
 
 
 def predict_loaded(model: FittedModel, X: Array, where: str) -> Prediction:

@@ -83,6 +83,11 @@ def fit_on_scale(
     own = replace(context, validation=held, report_out_of_bag=None if report is None else report_scaled)
     fitted = fit_one(scale.apply(y), own)
     return FittedScaledTarget(
-        (fitted,), context.task, tuple(context.feature_names), notes=(*fitted.notes, scale.describe(context)),
-        backend=context.device_backend, targets=fitted.targets, units=scale.units,
-    )  # fmt: skip
+        (fitted,),
+        context.task,
+        tuple(context.feature_names),
+        notes=(*fitted.notes, scale.describe(context)),
+        backend=context.device_backend,
+        targets=fitted.targets,
+        units=scale.units,
+    )

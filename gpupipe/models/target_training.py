@@ -56,18 +56,27 @@ def fit_targets(
         for note in fitted.notes
     )
     return FittedTargets(
-        tuple(models), context.task, tuple(context.feature_names), notes=tuple(notes),
-        backend=context.device_backend, targets=tuple(context.targets),
-    )  # fmt: skip
+        tuple(models),
+        context.task,
+        tuple(context.feature_names),
+        notes=tuple(notes),
+        backend=context.device_backend,
+        targets=tuple(context.targets),
+    )
 
 
 def context_of_target(context: FitContext, position: int) -> FitContext:
     """Return the context of one of several targets."""
     target, held = context.targets[position], context.validation
     return replace(
-        context, task=target.task, n_classes=target.n_classes, class_labels=target.labels, targets=(),
-        validation=None if held is None else replace(held, y=held.y[:, position]), report_rounds=ignore_rounds,
-    )  # fmt: skip
+        context,
+        task=target.task,
+        n_classes=target.n_classes,
+        class_labels=target.labels,
+        targets=(),
+        validation=None if held is None else replace(held, y=held.y[:, position]),
+        report_rounds=ignore_rounds,
+    )
 
 
 def learns_one_quantile(model: ModelSettings, context: FitContext) -> bool:
@@ -95,6 +104,9 @@ def fit_quantiles(
         for note in fitted.notes
     )
     return FittedQuantiles(
-        models, context.task, tuple(context.feature_names), notes=tuple(notes),
+        models,
+        context.task,
+        tuple(context.feature_names),
+        notes=tuple(notes),
         backend=context.device_backend,
-    )  # fmt: skip
+    )

@@ -200,12 +200,16 @@ def _divided(
         assert held.given is not None
         if (known := held.known) is None:
             return rows, context, held.given
-        X, y, weights = held.given.X, held.given.y[known], held.given.weights
+        X = held.given.X
+        y = held.given.y[known]
+        weights = held.given.weights
         kept = take(X, np.flatnonzero(known))
         own = replace(held.given, X=kept, y=y, weights=None if weights is None else weights[known])
         return rows, context, own
     assert rows.y is not None
-    drawn, rest, weights = held.drawn, ~held.drawn, rows.weights
+    drawn = held.drawn
+    rest = ~held.drawn
+    weights = rows.weights
     search = rows._replace(
         X=take(rows.X, np.flatnonzero(rest)), y=rows.y[rest], weights=None if weights is None else weights[rest]
     )
@@ -256,9 +260,16 @@ def _fit_on_device(
         context = replace(context, validation=replace(held, X=placed[0], y=placed[1], weights=of_rows))
     estimator = _train(model, estimator, X, y, weights, context, threads)
     fitted = device_training.device_model(name)(
-        estimator, context.task, tuple(context.feature_names), context.n_classes, rows.classes,
-        row.notes_on(params), context.backend, name, KINDS.get(name, FittedSklearn),
-    )  # fmt: skip
+        estimator,
+        context.task,
+        tuple(context.feature_names),
+        context.n_classes,
+        rows.classes,
+        row.notes_on(params),
+        context.backend,
+        name,
+        KINDS.get(name, FittedSklearn),
+    )
     return fitted, estimator
 
 

@@ -58,6 +58,7 @@ def _common(schemas: list[pa.Schema], label: str) -> pa.Schema:
         return pa.unify_schemas(schemas, promote_options="permissive")
     except pa.ArrowException as error:
         raise SchemaError(
-            f"the dtypes of the partitions differ: {error}", where=label,
+            f"the dtypes of the partitions differ: {error}",
+            where=label,
             fix="give the column the same dtype in all partitions: collection.astype({...})",
-        ) from error  # fmt: skip
+        ) from error

@@ -63,7 +63,9 @@ class _Passes:
     """Passes over the partitions: apply a function to each, sum the results."""
 
     def __init__(self, X: PartitionedMatrix, y: Array, weights: Array | None, context: FitContext) -> None:
-        self.X, self.context, self.n = X, context, 0
+        self.X = X
+        self.context = context
+        self.n = 0
         self.total_weight = float(len(y) if weights is None else weights.sum())
         own_weights = [None] * len(X.partitions) if weights is None else X.split_rows(weights)
         self.own = [[X.workers.put(rows) for rows in zip(X.split_rows(y), own_weights, strict=True)]]
@@ -155,7 +157,9 @@ def _blocks(X: Array, own: tuple[Array, Array | None]) -> Iterator[tuple[Array, 
 def _log_loss(X: Array, weights: Array, has_intercept: bool, own: tuple[Array, Array | None]) -> Sums:
     """Return the summed log loss, its gradient, and its Hessian by ``weights``, shape (outputs, columns)."""
     n = weights.size
-    loss, gradient, hessian = 0.0, np.zeros(n), np.zeros((n, n))
+    loss = 0.0
+    gradient = np.zeros(n)
+    hessian = np.zeros((n, n))
     of_block = _binary if len(weights) == 1 else _multinomial
     for rows, y, w in _blocks(X, own):
         if has_intercept:

@@ -89,7 +89,9 @@ class Run:
         timeline: Timeline | None = None,
     ) -> None:
         self.path = path
-        self._config, self._goal, self._document = config, goal, document
+        self._config = config
+        self._goal = goal
+        self._document = document
         self._candidates, self._timeline = candidates, timeline
 
     @cached_property
@@ -141,11 +143,15 @@ class Run:
         searches, folds = self._searches(), self.document.get("folds", {})
         return [
             LeaderboardEntry(
-                name, _numbers(metrics), _numbers(validation.get(name, {})), latency=latencies.get(name),
-                search=searches.get(name), folds=[_numbers(each) for each in folds.get(name, [])],
+                name,
+                _numbers(metrics),
+                _numbers(validation.get(name, {})),
+                latency=latencies.get(name),
+                search=searches.get(name),
+                folds=[_numbers(each) for each in folds.get(name, [])],
             )
             for name, metrics in self.document["models"].items()
-        ]  # fmt: skip
+        ]
 
     @property
     def metrics(self) -> dict[str, float]:

@@ -129,9 +129,11 @@ def run_pipeline(
         key = inputs_key(config, backend, files)
         tracker.start(timeline, config, final, store, key, backend.name, polling)
         resources = Resources(
-            n_processes, safe_point=timeline.stop_signal.check, show_progress=timeline.show_progress,
+            n_processes,
+            safe_point=timeline.stop_signal.check,
+            show_progress=timeline.show_progress,
             report_trial=tracker.trial_ended,
-        )  # fmt: skip
+        )
         services = RunServices(resources, store, key, directory, tracker, stack)
         split = split_rows(open_job(config, backend, timeline, workers, files), services)
         explained = explain(train_candidates(split, services))
@@ -241,7 +243,9 @@ def explain(trained: TrainedRun) -> ExplainedRun:
 
 def export(explained: ExplainedRun, services: RunServices) -> Exception | None:
     """Write the predictions, the configuration and the model; return the error that prevented the model, if any."""
-    job, outcome, folder = explained.job, explained.outcome, services.directory.path
+    job = explained.job
+    outcome = explained.outcome
+    folder = services.directory.path
     if any(isinstance(model, FittedSklearn) for model in outcome.champion.model.models):
         record_imports(job.timeline, ["skops.io"])
     with job.stage("export", job.backend.host_place) as stage:
@@ -264,7 +268,9 @@ def export(explained: ExplainedRun, services: RunServices) -> Exception | None:
 
 
 def _export_model(explained: ExplainedRun, folder: Path, stage: Stage) -> None:
-    job, outcome, drift = explained.job, explained.outcome, None
+    job = explained.job
+    outcome = explained.outcome
+    drift = None
     best, trial = outcome.leaderboard[0], make_trial_rows(job, outcome.champion.features)
     with optional_part(job.timeline, "the model has no reference for `gpupipe drift`"):
         drift = collect_reference(job, outcome, explained.trained.champion_rows)
@@ -284,9 +290,16 @@ def report(explained: ExplainedRun, folder: Path) -> None:
     job, trained = explained.job, explained.trained
     with job.stage("report", job.backend.host_place), optional_part(job.timeline, "the report was not written"):
         write_report(
-            folder, job, explained.outcome, explained.importances, explained.contributions, explained.plots,
-            trained.tuned, explained.coverage, trained.split.record,
-        )  # fmt: skip
+            folder,
+            job,
+            explained.outcome,
+            explained.importances,
+            explained.contributions,
+            explained.plots,
+            trained.tuned,
+            explained.coverage,
+            trained.split.record,
+        )
 
 
 def write_records(explained: ExplainedRun, services: RunServices, failure: Exception | None) -> Run:
@@ -294,7 +307,9 @@ def write_records(explained: ExplainedRun, services: RunServices, failure: Excep
 
     Raise the error that prevented the export of the model; the run directory is kept.
     """
-    job, outcome, directory = explained.job, explained.outcome, services.directory
+    job = explained.job
+    outcome = explained.outcome
+    directory = services.directory
     document = _write_documents(explained, directory.path)
     if job.config.track.libraries:
         received = optional_part(job.timeline, "trackers have not received all results")

@@ -38,7 +38,9 @@ TEXT_FACTOR = 6.0  # of a text column with mostly distinct values: its levels ar
 DERIVED_ROW = 300
 # On a device, from array shapes and not measured: bytes per sorted event with its sums, tree and hash table; per raw
 # key column and row; and per derived cell.
-DERIVED_EVENT, DERIVED_KEY, DERIVED_CELL = 160, 16, 8
+DERIVED_EVENT = 160
+DERIVED_KEY = 16
+DERIVED_CELL = 8
 EVALUATE_ROW = 76  # bytes per row: codes of target and prediction, sorted scores, and counts
 EVALUATE_CLASS = 16  # bytes per row for each class after the second
 

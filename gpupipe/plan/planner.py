@@ -116,9 +116,15 @@ class Planner(RunSteps):
         return self.host if self.device is None else self.device
 
     def _add(
-        self, name: str, rows: int | None, host: int = 0, device: int = 0, refusal: EstimatorRefusal | None = None,
-        parts: int = 1, notes: Sequence[str] = (),
-    ) -> None:  # fmt: skip
+        self,
+        name: str,
+        rows: int | None,
+        host: int = 0,
+        device: int = 0,
+        refusal: EstimatorRefusal | None = None,
+        parts: int = 1,
+        notes: Sequence[str] = (),
+    ) -> None:
         """Add a stage with the memory it needs in addition to the memory in use."""
         where, reason = ("cpu" if self.device is None else "gpu"), self.reason
         if self.device is not None and name.removeprefix(REFIT) in HOST_STAGES:
@@ -194,7 +200,9 @@ class Planner(RunSteps):
         return open_parquet_stream(config.source, config.tables, free, on_device=device is not None, files=files.source)
 
     def derive(self) -> None:
-        seen, host, device = self.seen, costs.DERIVED_ROW * self.seen.n_rows, 0
+        seen = self.seen
+        host = costs.DERIVED_ROW * self.seen.n_rows
+        device = 0
         if self.device is not None:
             n_events = max(seen.n_rows, seen.n_events)
             host, device = 0, costs.DERIVED_EVENT * n_events + costs.DERIVED_CELL * seen.n_derived * seen.n_rows
@@ -276,7 +284,10 @@ class Planner(RunSteps):
 
     def fit_features(self, step: TrainingRound, entries: Sequence[ModelEntry]) -> None:
         n_train, n_parts = self._n_rows(step)
-        views, ledger, n_predicted, row = self._views(entries), self._ledger, sum(n_parts), self.seen.encoded_row
+        views = self._views(entries)
+        ledger = self._ledger
+        n_predicted = sum(n_parts)
+        row = self.seen.encoded_row
         width = sum(self._columns(view) for view in views)
         ledger.hold("training matrix", MATRIX_CELL * width * n_train)
         before = max(int(row * n_train), int(row * n_predicted) + MATRIX_CELL * width * n_predicted)
@@ -307,7 +318,9 @@ class Planner(RunSteps):
 
     def predict(self, step: TrainingRound, entry: ModelEntry) -> None:
         _, n_parts = self._n_rows(step)
-        cost, rows, on_host = costs_of(entry, self.seen), max(n_parts), self.stages[-1].device == "cpu"
+        cost = costs_of(entry, self.seen)
+        rows = max(n_parts)
+        on_host = self.stages[-1].device == "cpu"
         need, block = cost.predicting(rows, on_host)
         moved = MATRIX_CELL * rows * cost.n_columns if on_host and self.device is not None else 0
         self._ledger.hold("predictions", 8 * self._outputs * sum(n_parts))

@@ -86,9 +86,16 @@ class Preview:
         """Return the fit context of a model with `view`, on the host backend; of several targets, the first one's."""
         features, first = self.features[view], self.goal.each[0]
         return FitContext(
-            choose("cpu"), first.task, 0, first.n_classes, features.categorical, features.names,
-            list(first.label_texts), quantiles=self.goal.quantiles, targets=self.goal.specs,
-        )  # fmt: skip
+            choose("cpu"),
+            first.task,
+            0,
+            first.n_classes,
+            features.categorical,
+            features.names,
+            list(first.label_texts),
+            quantiles=self.goal.quantiles,
+            targets=self.goal.specs,
+        )
 
 
 def preview(
@@ -134,9 +141,12 @@ def _look(config: Config, files: InputFiles, device: str, most: int, lacks: Call
         n_bytes = main.n_bytes + sum(part.n_bytes for part in tables.further.values())
         n_events = max((part.n_rows for part in events), default=0)
         return replace(
-            seen, file_bytes=n_bytes, events_bytes=sum(map(_bytes_of_all, events)), n_events=n_events,
+            seen,
+            file_bytes=n_bytes,
+            events_bytes=sum(map(_bytes_of_all, events)),
+            n_events=n_events,
             warnings=tuple(dict.fromkeys(warned)),
-        )  # fmt: skip
+        )
 
 
 def _bytes_of_all(part: SourceSample) -> int:

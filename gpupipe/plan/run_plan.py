@@ -126,9 +126,17 @@ def plan_sample(
         replace(stage, reason=hide(stage.reason), notes=tuple(map(hide, stage.notes))) for stage in planner.stages
     ]
     return RunPlan(
-        tuple(stages), seen.n_rows, seen.is_exact, memory.total, limit, error, hide(on_disk), planner.disk_bytes,
-        config.limits.of_a_run, tuple(map(hide, seen.warnings)),
-    )  # fmt: skip
+        tuple(stages),
+        seen.n_rows,
+        seen.is_exact,
+        memory.total,
+        limit,
+        error,
+        hide(on_disk),
+        planner.disk_bytes,
+        config.limits.of_a_run,
+        tuple(map(hide, seen.warnings)),
+    )
 
 
 def _beyond_memory(planner: Planner) -> str:

@@ -18,8 +18,11 @@ from gpupipe.models import MODELS
 from gpupipe.registry import Registry
 
 REGISTRIES: Mapping[str, Registry[Any]] = {
-    OP_GROUP: OPS, MODEL_GROUP: MODELS, READER_GROUP: READERS, METRIC_GROUP: METRICS,
-}  # fmt: skip
+    OP_GROUP: OPS,
+    MODEL_GROUP: MODELS,
+    READER_GROUP: READERS,
+    METRIC_GROUP: METRICS,
+}
 
 
 def plugin_states() -> list[dict[str, str]]:

@@ -136,9 +136,12 @@ def _inline(svg: str, stem: str, found: TargetContributions, column: ExplainedCo
 
 
 def _table(
-    found: TargetContributions, bars: Sequence[ContributionBar], n_dots: int,
-    importances: dict[str, ColumnImportance], margin: int | None = None,
-) -> ContributionTable:  # fmt: skip
+    found: TargetContributions,
+    bars: Sequence[ContributionBar],
+    n_dots: int,
+    importances: dict[str, ColumnImportance],
+    margin: int | None = None,
+) -> ContributionTable:
     """Return a table with strips of `n_dots` rows, or none for 0; `margin` is None for all margins."""
     import numpy as np
     from markupsafe import Markup
@@ -162,9 +165,13 @@ def _table(
         return [BarRow(bar, strips.get(bar.name), importances.get(bar.name)) for bar in own]
 
     return ContributionTable(
-        "" if margin is None else found.labels[margin], rows_of(shown), rows_of(others),
-        len(found.columns) - len(shown) - len(others), max((bar.mean for bar in used), default=0.0), ticks,
-    )  # fmt: skip
+        "" if margin is None else found.labels[margin],
+        rows_of(shown),
+        rows_of(others),
+        len(found.columns) - len(shown) - len(others),
+        max((bar.mean for bar in used), default=0.0),
+        ticks,
+    )
 
 
 def _tick(place: float, largest: float) -> str:

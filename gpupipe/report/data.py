@@ -189,9 +189,14 @@ class ReportData:
     def results(self) -> Sequence[TargetReport]:
         """The predictions of each target, also of a single one."""
         whole = TargetReport(
-            target=self.target, task=self.task, classification=self.classification, regression=self.regression,
-            quantiles=self.quantiles, ndcg=self.ndcg, intervals=self.intervals,
-        )  # fmt: skip
+            target=self.target,
+            task=self.task,
+            classification=self.classification,
+            regression=self.regression,
+            quantiles=self.quantiles,
+            ndcg=self.ndcg,
+            intervals=self.intervals,
+        )
         return self.targets or (whole,)
 
     @property

@@ -123,9 +123,16 @@ def set_time_axis(axes: Any) -> None:
 def _class_legend(axes: Any, margins: Any) -> None:
     if len(margins) > 1:
         axes.legend(
-            loc="lower left", bbox_to_anchor=(-0.02, 1.0), ncols=2, frameon=False, labelcolor=COLORS["muted"],
-            fontsize=8, borderaxespad=0, handletextpad=0.4, columnspacing=1.4,
-        )  # fmt: skip
+            loc="lower left",
+            bbox_to_anchor=(-0.02, 1.0),
+            ncols=2,
+            frameon=False,
+            labelcolor=COLORS["muted"],
+            fontsize=8,
+            borderaxespad=0,
+            handletextpad=0.4,
+            columnspacing=1.4,
+        )
 
 
 def _top(margins: Any) -> float:

@@ -36,11 +36,24 @@ def html_environment(*folders: Path) -> jinja2.Environment:
         finalize=_finalize,
     )
     filters = (
-        text.number, text.signed, text.spread, text.percent, text.share, text.at_scale, text.metric_title,
-        text.task_title, text.threshold_rule_title, text.direction, text.params_text,
-        units.format_duration, units.format_latency, units.format_size, units.format_rate,
-        bars_svg, count_noun,
-    )  # fmt: skip
+        text.number,
+        text.signed,
+        text.spread,
+        text.percent,
+        text.share,
+        text.at_scale,
+        text.metric_title,
+        text.task_title,
+        text.threshold_rule_title,
+        text.direction,
+        text.params_text,
+        units.format_duration,
+        units.format_latency,
+        units.format_size,
+        units.format_rate,
+        bars_svg,
+        count_noun,
+    )
     environment.filters |= {function.__name__: function for function in filters}
     environment.globals |= {
         "style": Markup((TEMPLATES / "style.css").read_text(encoding="utf-8")),

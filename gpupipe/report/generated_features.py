@@ -79,7 +79,11 @@ def read_generated(states: Iterable[Mapping[str, Any]]) -> GeneratedFeatures | N
     ]
     last = selections[-1] if selections else {}
     return GeneratedFeatures(
-        tuple(sorted(features, key=lambda each: -(each.gain or 0.0))), tried, yardsticks,
-        sum(int(state.get("screened", 0)) for state in selections), last.get("base_loss"), last.get("loss"),
+        tuple(sorted(features, key=lambda each: -(each.gain or 0.0))),
+        tried,
+        yardsticks,
+        sum(int(state.get("screened", 0)) for state in selections),
+        last.get("base_loss"),
+        last.get("loss"),
         int(last.get("sampled_rows", 0)),
-    )  # fmt: skip
+    )

@@ -53,14 +53,20 @@ def sparkline_rows(data: ReportData, total_seconds: float) -> list[SparklineRow]
 
 
 def sparkline_svg(
-    name: str, counter: Mapping[str, Any], samples: Mapping[str, Any], stages: Sequence[Mapping[str, Any]],
-    total_seconds: float, label: str,
-) -> str:  # fmt: skip
+    name: str,
+    counter: Mapping[str, Any],
+    samples: Mapping[str, Any],
+    stages: Sequence[Mapping[str, Any]],
+    total_seconds: float,
+    label: str,
+) -> str:
     """Return an area of the values over bands of the stages, without gaps where a value is missing.
 
     The top is the limit of a percentage, and the largest value of other counters.
     """
-    values, period, start = counter["values"], samples["period_seconds"], samples["start_seconds"]
+    values = counter["values"]
+    period = samples["period_seconds"]
+    start = samples["start_seconds"]
     top = max(value for value in values if value is not None)
     if counter["unit"] == "%":
         top = max(top, counter["limit"] or 0.0)

@@ -157,9 +157,12 @@ def _square(x_label: str, y_label: str, draw: Callable[[Any], None]) -> str:
 
 
 def figure_svg(
-    x_label: str, y_label: str, draw: Callable[[Any], None], margins: tuple[float, float] = (0.17, 0.15),
+    x_label: str,
+    y_label: str,
+    draw: Callable[[Any], None],
+    margins: tuple[float, float] = (0.17, 0.15),
     top: float = 0.96,
-) -> str:  # fmt: skip
+) -> str:
     """Return the SVG of one pair of axes; matplotlib's settings are restored."""
     import matplotlib
     from matplotlib.backends.backend_svg import FigureCanvasSVG

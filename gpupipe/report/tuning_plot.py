@@ -45,9 +45,16 @@ def _trials(axes: Any, search: SearchRecord, higher_is_better: bool) -> None:
         axes.plot(np.append(numbers[complete], len(search.tried)), np.append(so_far, so_far[-1]), **steps)
     axes.set(ylim=(low, high), xlim=(0.5, len(search.tried) + 0.5))
     axes.legend(
-        loc="lower left", bbox_to_anchor=(-0.02, 1.0), ncols=4, frameon=False, labelcolor=COLORS["muted"], fontsize=8,
-        borderaxespad=0, handletextpad=0.4, columnspacing=1.4,
-    )  # fmt: skip
+        loc="lower left",
+        bbox_to_anchor=(-0.02, 1.0),
+        ncols=4,
+        frameon=False,
+        labelcolor=COLORS["muted"],
+        fontsize=8,
+        borderaxespad=0,
+        handletextpad=0.4,
+        columnspacing=1.4,
+    )
 
 
 def _limits(scores: np.ndarray[Any, Any], higher_is_better: bool) -> tuple[float, float]:

@@ -95,7 +95,9 @@ def _predicates(
 
 def _rows(predicate: RulePredicate, n_rows: int, backend: Backend) -> tuple[int, list[int]]:
     """Return the number of rows that violate a predicate, and the first of them."""
-    xp, step, count = backend.xp, block_rows(backend), 0
+    xp = backend.xp
+    step = block_rows(backend)
+    count = 0
     rows: list[int] = []
     if predicate.n_rows == 0:
         return 0, rows

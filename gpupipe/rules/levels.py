@@ -63,7 +63,9 @@ class LevelChecker:
     @cached_property
     def counts(self) -> Array:
         """Number of rows per code; int64, shape (n_codes,), on the host."""
-        counts, step, xp = np.zeros(self.n_codes, np.int64), block_rows(self.backend), self.backend.xp
+        counts = np.zeros(self.n_codes, np.int64)
+        step = block_rows(self.backend)
+        xp = self.backend.xp
         for start in range(0, len(self), step):
             counts += self.backend.to_host(xp.bincount(self.codes[start : start + step], minlength=self.n_codes))
         return counts

@@ -55,7 +55,9 @@ class Application:
     """ASGI application of one worker. `token` is the `token_digest` of endpoints other than health; ``""``: none."""
 
     def __init__(self, slot: ModelSlot, settings: ServeSettings, metrics: Metrics, token: str = "") -> None:
-        self.slot, self.settings, self.metrics = slot, settings, metrics
+        self.slot = slot
+        self.settings = settings
+        self.metrics = metrics
         self.is_closing = False
         self.n_waiting = 0
         self._buffered_bytes = 0
@@ -115,9 +117,10 @@ class Application:
             given = headers.get(b"authorization", b"")
             if not hmac.compare_digest(sha256(given).hexdigest(), self._token):
                 raise RequestProblem(
-                    "unauthorized", "expected the header Authorization: Bearer TOKEN",
+                    "unauthorized",
+                    "expected the header Authorization: Bearer TOKEN",
                     headers=[(b"www-authenticate", b"Bearer")],
-                )  # fmt: skip
+                )
 
     def _check_origin(self, headers: dict[bytes, bytes]) -> None:
         """Refuse what a page of another site sends: browsers send simple requests without asking the server first.
@@ -179,7 +182,10 @@ class Application:
         self, endpoint: str, body: bytes, headers: dict[bytes, bytes], query: bytes
     ) -> tuple[bytes, bytes, Headers]:
         """Return the body of the answer, its type and further headers."""
-        settings, metrics, slot = self.settings, self.metrics, self.slot  # one slot, even if a reload replaces it
+        # One slot, even if a reload replaces it
+        settings = self.settings
+        metrics = self.metrics
+        slot = self.slot
         model = slot.model
         deadline = perf_counter() + settings.request_seconds
         if endpoint not in PREDICTIONS:

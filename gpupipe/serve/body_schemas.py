@@ -166,7 +166,9 @@ def _named(name: str, text: str) -> Json:
         field, kind = each.split(": ")
         if field.endswith("?"):
             optional.append(field := field.rstrip("?"))
-        base, is_nullable, is_list = kind.removesuffix(" | null").removesuffix("[]"), "| null" in kind, "[]" in kind
+        base = kind.removesuffix(" | null").removesuffix("[]")
+        is_nullable = "| null" in kind
+        is_list = "[]" in kind
         found = dict(TYPES[base]) if base in TYPES else ref(base)
         found = {"type": [base, "null"]} if is_nullable else array(found) if is_list else found
         about = DESCRIPTIONS.get(f"{name}.{field}")

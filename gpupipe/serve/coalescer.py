@@ -87,7 +87,9 @@ class Coalescer:
         wait_seconds: float = 0.0,
         on_batch: Callable[[int], None] = lambda n_rows: None,
     ) -> None:
-        self._predict, self._max_rows, self._wait_seconds = predict, max_rows, wait_seconds
+        self._predict = predict
+        self._max_rows = max_rows
+        self._wait_seconds = wait_seconds
         self._on_batch = on_batch
         self._queue: RowQueue[Answer] = RowQueue()
         self._loop = asyncio.get_running_loop()

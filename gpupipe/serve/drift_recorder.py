@@ -34,7 +34,9 @@ class DriftRecorder:
     """
 
     def __init__(self, reference: ServedReference, window: DriftWindow, version: str, max_rows: int) -> None:
-        self._reference, self._window, self._max_rows = reference, window, max_rows
+        self._reference = reference
+        self._window = window
+        self._max_rows = max_rows
         self._counter = reference.counter
         self._clear()
         self._steps: Iterator[None] | None = None  # of the rows that are being counted

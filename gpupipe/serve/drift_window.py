@@ -16,7 +16,10 @@ from gpupipe.typing import Array
 
 MOST_CELLS = 1 << 17  # as many as 2,000 columns have; memory is used only for those that a model has
 _PAGE_VALUES = mmap.PAGESIZE // 8
-_MODEL, _TURNS, _ROWS = 0, 1, 3  # positions in a region: the model, then the turn and the rows of each set
+# Positions in a region: the model, then the turn and the rows of each set
+_MODEL = 0
+_TURNS = 1
+_ROWS = 3
 _CELLS = 8
 _REGION_VALUES = (_CELLS + 2 * MOST_CELLS + _PAGE_VALUES - 1) // _PAGE_VALUES * _PAGE_VALUES
 _UNUSED = -2  # turn of a set without counts; turn 0 has -1 before it

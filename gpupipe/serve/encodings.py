@@ -11,7 +11,10 @@ from concurrent.futures import ThreadPoolExecutor
 
 from gpupipe.serve.problems import RequestProblem
 
-GZIP, ZLIB, RAW = 31, 15, -15  # the arguments `wbits` of zlib
+# The arguments `wbits` of zlib
+GZIP = 31
+ZLIB = 15
+RAW = -15
 # Of deflate, RFC 9110 means the format of zlib; some clients send it without its header.
 FORMATS = {b"gzip": (GZIP,), b"x-gzip": (GZIP,), b"deflate": (ZLIB, RAW)}
 READ_BYTES, PIECE_BYTES = 2**16, 2**18  # of one call of zlib, at whose end the interpreter lock is held
@@ -45,7 +48,9 @@ def decompress(body: bytes, encoding: bytes, max_bytes: int) -> bytes:
             "unsupported_type", "expected the Content-Encoding gzip, deflate or identity", [], accepted
         )
     for wbits in FORMATS[name]:
-        decoder, pieces, n_bytes = zlib.decompressobj(wbits), [], 0
+        decoder = zlib.decompressobj(wbits)
+        pieces = []
+        n_bytes = 0
         try:
             for piece, n_read in _decompressed(decoder, body):
                 n_bytes += len(piece)
@@ -66,7 +71,9 @@ def decompress(body: bytes, encoding: bytes, max_bytes: int) -> bytes:
 def _decompressed(decoder: zlib._Decompress, body: bytes) -> Iterator[tuple[bytes, int]]:
     """Yield the pieces of a stream, and the number of bytes read until then; what follows is its `unused_data`."""
     for at in range(0, len(body), READ_BYTES):
-        data, piece, stop = body[at : at + READ_BYTES], b"", min(at + READ_BYTES, len(body))
+        data = body[at : at + READ_BYTES]
+        piece = b""
+        stop = min(at + READ_BYTES, len(body))
         while not decoder.eof and (data or len(piece) == PIECE_BYTES):
             piece = decoder.decompress(data, PIECE_BYTES)
             data = decoder.unconsumed_tail

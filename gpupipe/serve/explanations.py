@@ -122,9 +122,14 @@ def _labels_and_margins(
 
 
 def _described(
-    rows: Sequence[Row], labels: Sequence[Any], values: HostArray, base: HostArray, names: Sequence[str], scale: str,
+    rows: Sequence[Row],
+    labels: Sequence[Any],
+    values: HostArray,
+    base: HostArray,
+    names: Sequence[str],
+    scale: str,
     n_columns: int,
-) -> Iterator[dict[str, Any]]:  # fmt: skip
+) -> Iterator[dict[str, Any]]:
     """Yield the explanation of each row; `values` are its contributions, float64, shape (n, len(names))."""
     order = strongest_columns(values, n_columns)
     others = values.copy()

@@ -62,7 +62,10 @@ class RequestProblem(Exception):
         closes: bool = False,
         error_id: str = "",
     ) -> None:
-        self.code, self.message, self.problems, self.error_id = code, message, problems, error_id
+        self.code = code
+        self.message = message
+        self.problems = problems
+        self.error_id = error_id
         self.status = CODES[code].status
         self.closes = closes
         self.headers = [*headers, (b"connection", b"close")] if closes else list(headers)

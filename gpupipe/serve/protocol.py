@@ -40,7 +40,10 @@ class _Transport:
     """The transport of a connection with another `close`."""
 
     def __init__(self, transport: asyncio.Transport, close: Callable[[], None], is_closing: Callable[[], bool]) -> None:
-        self.transport, self.write, self.close, self.is_closing = transport, transport.write, close, is_closing
+        self.transport = transport
+        self.write = transport.write
+        self.close = close
+        self.is_closing = is_closing
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self.transport, name)

@@ -36,7 +36,10 @@ class ModelWatch:
         install: Callable[[ServedModel], None],
         metrics: Metrics,
     ) -> None:
-        self._settings, self._current, self._install, self._metrics = settings, current, install, metrics
+        self._settings = settings
+        self._current = current
+        self._install = install
+        self._metrics = metrics
         self._requested = asyncio.Event()
         self._seen = current().identity
         self._delay = 0.0  # seconds until the next attempt with a model that could not be read

@@ -67,10 +67,15 @@ class ServedReference:
         scores = yield from comparison_steps(self.counter.scores, of_scores)
         verdict = overall_verdict(columns, scores)
         return DriftReport(
-            severity=verdict.severity, weighted_psi=verdict.weighted_psi, n_rows=n_rows, n_scored=n_rows,
-            columns=tuple(worst_first(columns)), scores=tuple(worst_first(scores)), notes=self.notes,
+            severity=verdict.severity,
+            weighted_psi=verdict.weighted_psi,
+            n_rows=n_rows,
+            n_scored=n_rows,
+            columns=tuple(worst_first(columns)),
+            scores=tuple(worst_first(scores)),
+            notes=self.notes,
             has_importances=self.has_importances,
-        )  # fmt: skip
+        )
 
 
 def _exceeding(

@@ -52,7 +52,9 @@ class ModelSlot:
         RequestProblem if cells are wrong (status 422), or the deadline has passed (503).
         """
         scorer, queue = self.model.scorer, self.queue
-        n_rows, start, size = len(rows), 0, n_first or max_rows
+        n_rows = len(rows)
+        start = 0
+        size = n_first or max_rows
         if n_rows <= size:
             try:
                 cells = scorer.encode(rows)

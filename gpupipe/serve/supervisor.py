@@ -50,7 +50,9 @@ class Supervisor:
     """
 
     def __init__(self, settings: ServeSettings, listener: socket.socket, on_ready: Callable[[], None]) -> None:
-        self._settings, self._listener, self._on_ready = settings, listener, on_ready
+        self._settings = settings
+        self._listener = listener
+        self._on_ready = on_ready
         self._metrics_fd = create_file(settings.workers)
         self._metrics = Metrics(self._metrics_fd, settings.workers, 0)
         self._selector = selectors.DefaultSelector()

@@ -70,8 +70,14 @@ class GroupTimeSplit:
         test_size: float = 0.2,
         seed: int = 0,
     ) -> None:
-        self.time, self.group, self.n_splits = time, group, n_splits
-        self.gap, self.window, self.purge, self.test_size, self.seed = gap, window, purge, test_size, seed
+        self.time = time
+        self.group = group
+        self.n_splits = n_splits
+        self.gap = gap
+        self.window = window
+        self.purge = purge
+        self.test_size = test_size
+        self.seed = seed
         self._settings(has_groups=group is not None or purge is not None)
 
     def _settings(self, has_groups: bool) -> Split:

@@ -21,7 +21,10 @@ from gpupipe.tasks import Task
 
 ENOUGH_ROWS = 50_000  # for reliable metrics with a single split
 FOLDS = 5
-CELLS_OF_TEXT, MIN_BUCKETS, MAX_BUCKETS = 640_000, 32, 256  # so that all models train in minutes on two cores
+# So that all models train in minutes on two cores
+CELLS_OF_TEXT = 640_000
+MIN_BUCKETS = 32
+MAX_BUCKETS = 256
 WIDE_COLUMNS = 5_000  # with more columns, boosting on the CPU takes minutes per model and fold
 # Small trees and a low learning rate on samples of rows and columns, as recommended before tuning by Friedman (2002)
 # and the guides of XGBoost and LightGBM. benchmarks/results/starter.md has the gain on public tables.

@@ -36,7 +36,10 @@ MAX_CLASSES = 100
 MIN_OTHER_NUMBERS, MIN_OTHER_LEVELS = 10, 3  # distinct values besides the most frequent one
 SPIKE = 3  # rows of the most frequent number, relative to the next one: otherwise it is one of many repeated entities
 # One way: errors relative to those expected by chance, the largest class, and the evidence in nats.
-NO_ERRORS, NULL_ERRORS, MAX_SHARE, MIN_EVIDENCE = 0.01, 0.05, 0.9, 20.0
+NO_ERRORS = 0.01
+NULL_ERRORS = 0.05
+MAX_SHARE = 0.9
+MIN_EVIDENCE = 20.0
 MIN_SHARE_OF_NUMBER = 0.1  # of the rows, for a value of a column and of a number: fewer may be those of one entity
 MAX_PAIRED = 20  # columns whose nulls are compared in pairs
 REPEATED = 0.1  # rows in which two patterns may differ, relative to the smaller one
@@ -117,8 +120,13 @@ def _suspicions(pattern: Pattern, sample: NumericSample, target: str, classes: S
     is_of_nulls, is_class = pattern.word == "filled", sample.task != "regression"
     for word, rows in ((pattern.word, pattern.rows), (pattern.opposite, ~pattern.rows)):
         for text, event in _events(pattern, rows, sample, target, classes):
-            n_all, n_rows, n_event, n_inside = len(rows), int(rows.sum()), int(event.sum()), int((rows & event).sum())
-            smaller, share, n_errors = min(n_rows, n_all - n_rows), n_event / n_all, n_rows - n_inside
+            n_all = len(rows)
+            n_rows = int(rows.sum())
+            n_event = int(event.sum())
+            n_inside = int((rows & event).sum())
+            smaller = min(n_rows, n_all - n_rows)
+            share = n_event / n_all
+            n_errors = n_rows - n_inside
             others = f"in {n_errors:,}" if n_errors else "in none"
             evidence = (
                 f"{word} in {n_inside:,} of {n_event:,} rows with {text}, and {others} of the other {n_all - n_event:,}"

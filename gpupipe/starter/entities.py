@@ -125,7 +125,9 @@ def _candidates(columns: TableColumns, table: Table, target: str) -> Iterator[tu
 
 def _may_be_key(column: ColumnFacts) -> bool:
     """Return whether a column looks like a key with repeated values."""
-    n_keys, n_rows, words = column.n_distinct, column.n_filled, set(name_words(column.name))
+    n_keys = column.n_distinct
+    n_rows = column.n_filled
+    words = set(name_words(column.name))
     is_number = column.holds in ("integer", "number")
     if n_keys < MIN_NAMED_KEYS or n_rows < MIN_ROWS_PER_KEY * n_keys or column.n_null > MAX_NULLS * column.n_rows:
         return False

@@ -63,8 +63,12 @@ SAME = 0.999  # rank correlation
 MAX_ERROR_SHARE = 0.25  # of the error of a model of all others
 MIN_GAIN = 0.1  # of the target's variance, over a model of the other columns
 # Warning thresholds: the power of a column, the loss without it, and the share that the others explain.
-MUCH, WARN_GAIN, WARN_SHARE = 0.5, 0.1, 0.75
-CANDIDATES, MAX_STEPS, MIN_EXPLAINED = 2, 16, 0.3
+MUCH = 0.5
+WARN_GAIN = 0.1
+WARN_SHARE = 0.75
+CANDIDATES = 2
+MAX_STEPS = 16
+MIN_EXPLAINED = 0.3
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,10 @@ from gpupipe.typing import Array
 
 SMOOTHING = 5.0  # rows
 MIN_LEAF = 3  # rows, so that unique values cannot be memorized
-MIN_ROWS, MAX_ROWS, MAX_CELLS = 2_000, 10_000, 300_000  # for a model of many columns
+# For a model of many columns
+MIN_ROWS = 2_000
+MAX_ROWS = 10_000
+MAX_CELLS = 300_000
 MAX_CODES = 64  # columns with more levels use `level_means`
 REACHES, MIN_LIKELY = (
     (1, 4),

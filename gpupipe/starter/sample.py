@@ -13,7 +13,10 @@ from gpupipe.table.schema import NAT, NULL
 from gpupipe.tasks import CLASSIFICATION, Task
 from gpupipe.typing import Array
 
-MIN_ROWS, MAX_ROWS, MAX_CELLS = 2_000, 20_000, 40_000_000  # cells are float64: 320 MB
+# Cells are float64: 320 MB
+MIN_ROWS = 2_000
+MAX_ROWS = 20_000
+MAX_CELLS = 40_000_000
 FOLDS = 3
 SEED = 0
 

@@ -97,7 +97,9 @@ def with_null_values(
 
     The setting applies to all columns, so texts that another one has are not added. `facts` are without sentinels.
     """
-    files, written, csv = source_table.files, [], {**source_table.csv}
+    files = source_table.files
+    written = []
+    csv = {**source_table.csv}
     if not dates or any(file.format != "csv" for file in files) or sum(file.size for file in files) > MAX_BYTES:
         return source_table, []
     others = {str(_plain(value)) for column in facts.values() for value in column.distinct.to_pylist()}

@@ -54,7 +54,9 @@ def check_cells(column: Column, values: pa.ChunkedArray, numbers: ParseNumbers =
         return None
     coded = as_dictionary(values)
     parse = PARSERS[column.kind](column, numbers)
-    chunks, masks, any_bad = [], [], False
+    chunks = []
+    masks = []
+    any_bad = False
     for chunk in coded.chunks:
         trimmed = pc.utf8_trim_whitespace(chunk.dictionary.cast(pa.string()))
         texts = pc.if_else(pc.equal(trimmed, ""), pa.scalar(None, pa.string()), trimmed)

@@ -123,7 +123,9 @@ class ColumnSummary:
         return found
 
     def _is_text(self) -> None:
-        self.kind, self.used, self.unused = "text", DistinctTexts(), DistinctTexts()
+        self.kind = "text"
+        self.used = DistinctTexts()
+        self.unused = DistinctTexts()
 
     def column(self, n_rows: int) -> Column:
         """Return the column's schema after all `n_rows` rows were added."""

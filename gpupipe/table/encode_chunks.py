@@ -71,7 +71,9 @@ def encode_chunks(
     The result is the table that `encode`, or `gpupipe.table.device.encode.encode_frame`, returns for the rows of all
     chunks. Raise SchemaError as `encode`; rows are counted over all chunks.
     """
-    access, declared, n_rows = access or TableChunks(), declared or {}, 0
+    access = access or TableChunks()
+    declared = declared or {}
+    n_rows = 0
     summaries: Summaries = {}
 
     def summarize(name: str) -> ColumnSummary:

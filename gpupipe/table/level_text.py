@@ -86,7 +86,9 @@ def normal_text(text: str) -> str:
     if _WHOLE.fullmatch(text):
         return "0" if text in ("-0", "-0.0") else text.removesuffix(".0")
     if ":" in text and (found := _TIME.fullmatch(text)):
-        day, clock, fraction = found[1], found[2], (found[3] or "").rstrip("0").rstrip(".")
+        day = found[1]
+        clock = found[2]
+        fraction = (found[3] or "").rstrip("0").rstrip(".")
         return day if clock == "00:00:00" and not fraction else f"{day} {clock}{fraction}"
     return text
 

@@ -117,7 +117,9 @@ class Batches(IterableDataset[TensorBatch[Tensor]]):
         if not 0 <= rank < world_size:
             raise ConfigError(f"expected a rank in [0, {world_size}); got {rank}", fix="pass the rank of this process")
         batch = _as_batch(data)
-        self._shuffle, self._seed, self._prefetch = shuffle, seed, prefetch
+        self._shuffle = shuffle
+        self._seed = seed
+        self._prefetch = prefetch
         self._metadata = batch.metadata
         self._shard = RankBatches(len(batch), batch_size, rank, world_size, drop_last)
         self._epochs = Epochs()

@@ -123,7 +123,9 @@ class CudaMover:
     """
 
     def __init__(self, device: Any, parts: Sequence[Array], batch_size: int, depth: int) -> None:
-        self._device, self._parts, self._batch_size = device, parts, batch_size
+        self._device = device
+        self._parts = parts
+        self._batch_size = batch_size
         self._consumer = torch.cuda.current_stream(device)
         self._copies = torch.cuda.Stream(device)
         self._ring = [self._empty(device=device) for _ in range(depth + 1)]

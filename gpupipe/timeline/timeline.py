@@ -216,7 +216,9 @@ class Timeline:
         if meter is not None:
             meter.open_stage()
         start, cpu = time.perf_counter(), time.process_time()
-        depth, began, reason = len(self._open), start - self._clock, self._hide(where.reason)
+        depth = len(self._open)
+        began = start - self._clock
+        reason = self._hide(where.reason)
         stage = Stage(name, where.device, reason, depth, began, is_timing=is_timing)
         stage._listeners, stage._hide = self.listeners, self._hide
         self.stages.append(stage)

@@ -37,12 +37,17 @@ class TrackerConnection:
     """
 
     def __init__(self, module: str, name: str, hide: Callable[[str], str], timeout: float) -> None:
-        self._module, self._name, self._hide, self._timeout = module, name, hide, timeout
+        self._module = module
+        self._name = name
+        self._hide = hide
+        self._timeout = timeout
         self._thread: threading.Thread | None = None
         self._child: Child
         self._messages: queue.SimpleQueue[Message | None] = queue.SimpleQueue()
         self._waiting: list[Message | None] = []  # taken from the queue, and not handled yet
-        self._closing, self._flushed, self._ended = threading.Event(), threading.Event(), threading.Event()
+        self._closing = threading.Event()
+        self._flushed = threading.Event()
+        self._ended = threading.Event()
         self._wait_until = 0.0
         self._run: dict[str, str] = {}
         self._notes: list[tuple[str, Level]] = []

@@ -18,7 +18,11 @@ from mlflow.tracking import MlflowClient
 from gpupipe.trackers.tracker import ExperimentTracker, MetricPoint, RunStatus, TrackedDataset
 
 # Limits of MLflow 3.17 (mlflow.utils.validation): characters, and entries of one request.
-MOST_IN_KEY, MOST_IN_PARAM, MOST_IN_TAG, MOST_IN_NAME, MOST_IN_SOURCE = 250, 6_000, 5_000, 500, 60_000
+MOST_IN_KEY = 250
+MOST_IN_PARAM = 6_000
+MOST_IN_TAG = 5_000
+MOST_IN_NAME = 500
+MOST_IN_SOURCE = 60_000
 # Together at most 1,000 entries and 1 MB.
 PARAMS_PER_REQUEST, METRICS_PER_REQUEST = 50, 800
 MOST_COLUMNS = 2_000  # of the schema of a dataset, which is limited to 1 MiB
@@ -79,9 +83,13 @@ class MlflowTracker(ExperimentTracker):
         all_tags = [RunTag(_key(name), value[:MOST_IN_TAG]) for name, value in tags.items()]
         points = [Metric(_key(point.name), point.value, point.time_ms, point.step) for point in metrics]
         while all_params or all_tags or points:
-            n_params, n_tags, n_points = PARAMS_PER_REQUEST, PARAMS_PER_REQUEST, METRICS_PER_REQUEST
+            n_params = PARAMS_PER_REQUEST
+            n_tags = PARAMS_PER_REQUEST
+            n_points = METRICS_PER_REQUEST
             self._client.log_batch(self.ids[run], points[:n_points], all_params[:n_params], all_tags[:n_tags])
-            all_params, all_tags, points = all_params[n_params:], all_tags[n_tags:], points[n_points:]
+            all_params = all_params[n_params:]
+            all_tags = all_tags[n_tags:]
+            points = points[n_points:]
 
     def dataset(self, run: str, found: TrackedDataset) -> None:
         """Log the dataset as an input of the run."""

@@ -76,9 +76,11 @@ def points(values: Mapping[str, Any], prefix: str = "", step: int = 0) -> list[M
 def stage_points(stage: Stage, number: int) -> list[MetricPoint]:
     """Return rows, seconds and peak memory of a stage; `number` is 0 for the first stage of this name."""
     figures = {
-        "seconds": stage.seconds, "rows": stage.rows, "peak_host_bytes": stage.peak_host_bytes,
+        "seconds": stage.seconds,
+        "rows": stage.rows,
+        "peak_host_bytes": stage.peak_host_bytes,
         "peak_device_bytes": stage.peak_device_bytes,
-    }  # fmt: skip
+    }
     return points(figures, f"stage/{stage.name.replace(': ', '/')}/", number)
 
 

@@ -88,15 +88,23 @@ class RunTracker:
             self._note_answers(connection)
 
     def start(
-        self, timeline: Timeline, config: Config, final: Path, store: CheckpointStore, key: CheckpointKey, device: str,
+        self,
+        timeline: Timeline,
+        config: Config,
+        final: Path,
+        store: CheckpointStore,
+        key: CheckpointKey,
+        device: str,
         polling: PollingThread,
-    ) -> None:  # fmt: skip
+    ) -> None:
         """Start a tracked run, or continue that of an interrupted run with the same data and models.
 
         `final` is the run directory. `store` has the ids of the tracked runs until the run succeeds. `key` is that of
         the inputs. `polling` reads the progress of trainings.
         """
-        self._timeline, self._config, self._key = timeline, config, key
+        self._timeline = timeline
+        self._config = config
+        self._key = key
         timeline.tracked = self.to_json
         hide = config.origin.redactor.hide
         own = config.model_dump(mode="json", by_alias=True, include=CONTINUED_BY)
@@ -250,9 +258,12 @@ class RunTracker:
         self._send("end", run, status=status, time_ms=now_ms())
 
     def _log(
-        self, run: str, params: Mapping[str, str] = NOTHING, metrics: Sequence[MetricPoint] = (),
+        self,
+        run: str,
+        params: Mapping[str, str] = NOTHING,
+        metrics: Sequence[MetricPoint] = (),
         tags: Mapping[str, str] = NOTHING,
-    ) -> None:  # fmt: skip
+    ) -> None:
         if params or metrics or tags:
             self._send("log", run, params=dict(params), metrics=list(metrics), tags=dict(tags))
 

@@ -21,9 +21,16 @@ class WandbTracker(ExperimentTracker):
         self._runs: dict[str, Any] = {}
         # Console output, code, packages and machine are not part of the run, and may contain secrets.
         self._settings = wandb.Settings(
-            console="off", disable_code=True, disable_git=True, disable_job_creation=True, silent=True,
-            x_disable_machine_info=True, x_disable_meta=True, x_disable_stats=True, x_save_requirements=False,
-        )  # fmt: skip
+            console="off",
+            disable_code=True,
+            disable_git=True,
+            disable_job_creation=True,
+            silent=True,
+            x_disable_machine_info=True,
+            x_disable_meta=True,
+            x_disable_stats=True,
+            x_save_requirements=False,
+        )
 
     def start(self, run: str, name: str, parent: str | None, tags: Mapping[str, str], time_ms: int) -> dict[str, str]:
         """Start a run, or continue that of an interrupted run."""
@@ -31,10 +38,17 @@ class WandbTracker(ExperimentTracker):
         (folder / "wandb").mkdir(0o700, parents=True, exist_ok=True)  # wandb itself obeys the umask
         kind = tags.get("gpupipe/kind", "run")
         started = wandb.init(
-            project=self.settings["project"], name=name[:MOST_IN_NAME], dir=folder, mode=self.settings["mode"],
-            id=self.ids.get(run), resume="allow" if run in self.ids else None, reinit="create_new",
-            group=self.settings["run_name"][:MOST_IN_NAME], job_type=kind, settings=self._settings,
-        )  # fmt: skip
+            project=self.settings["project"],
+            name=name[:MOST_IN_NAME],
+            dir=folder,
+            mode=self.settings["mode"],
+            id=self.ids.get(run),
+            resume="allow" if run in self.ids else None,
+            reinit="create_new",
+            group=self.settings["run_name"][:MOST_IN_NAME],
+            job_type=kind,
+            settings=self._settings,
+        )
         self._runs[run], self.ids[run] = started, started.id
         # One tag of Weights & Biases has 64 characters at most; the configuration has no such limit.
         started.config.update({"tags": dict(tags)}, allow_val_change=True)

@@ -141,9 +141,17 @@ class Job:
     def rows(self, mask: Array) -> TrainingSet:
         """Return the rows in `mask` as a training set."""
         return select_rows(
-            self.table, self.y, mask, self.goal, self.config, self.backend, self.derivation, self.groups, self.times,
+            self.table,
+            self.y,
+            mask,
+            self.goal,
+            self.config,
+            self.backend,
+            self.derivation,
+            self.groups,
+            self.times,
             self.weights,
-        )  # fmt: skip
+        )
 
     def score(
         self, truth: Truth | None, prediction: Prediction, decision: Decision, X: Matrix | None = None
@@ -162,11 +170,19 @@ class Job:
         def evaluate_on(backend: Backend, truth: Truth | None, prediction: Prediction) -> dict[str, float]:
             y, weights, groups = (None,) * 3 if truth is None else (truth.y, truth.weights, truth.groups)
             return evaluate(
-                self.goal.task, y, decision.apply(prediction, backend).output, self.metrics, decision.threshold,
-                self.goal.n_classes, None if X is None else partial(gather_rows_in_order, X, backend=self.backend),
-                sample_weight=weights, costs=self.config.evaluate.cost, quantiles=self.goal.quantiles, groups=groups,
+                self.goal.task,
+                y,
+                decision.apply(prediction, backend).output,
+                self.metrics,
+                decision.threshold,
+                self.goal.n_classes,
+                None if X is None else partial(gather_rows_in_order, X, backend=self.backend),
+                sample_weight=weights,
+                costs=self.config.evaluate.cost,
+                quantiles=self.goal.quantiles,
+                groups=groups,
                 backend=backend,
-            )  # fmt: skip
+            )
 
         try:
             return self.measure(evaluate_on, truth, prediction)
@@ -238,7 +254,10 @@ class CandidateTraining:
         label: str = "",
         n_rounds: int = 1,
     ) -> None:
-        self.job, self.entries, self.label, self.n_rounds = job, entries, label, n_rounds
+        self.job = job
+        self.entries = entries
+        self.label = label
+        self.n_rounds = n_rounds
         self.candidates: list[Candidate] = []
         self._fit_mask, self._parts = fit_mask, parts
         self._checkpoints = job.checkpoints.of_rows(label, job.config, job.backend, fit_mask, parts)
@@ -267,7 +286,9 @@ class CandidateTraining:
 
     def train(self, entry: ModelEntry) -> None:
         """Train a model, or load it with its predictions from its checkpoint."""
-        job, rows, matrices = self.job, self._rows, self._matrices[entry.params.view]
+        job = self.job
+        rows = self._rows
+        matrices = self._matrices[entry.params.view]
         found, why = self._kept[entry.label]
         if found is not None:
             with job.stage(f"{self.label}train {entry.label}", job.backend.host_place) as stage:
@@ -285,9 +306,16 @@ class CandidateTraining:
             if why and (trials is None or not trials.exists()):  # a search that continues notes how many trials it has
                 stage.note(why)
             self._trained = trained = train(
-                entry, rows, job.goal, job.config, job.backend, resources, job.metrics[0], self.n_rounds,
+                entry,
+                rows,
+                job.goal,
+                job.config,
+                job.backend,
+                resources,
+                job.metrics[0],
+                self.n_rounds,
                 FoldCheckpoints(self._checkpoints, entry),
-            )  # fmt: skip
+            )
             stage.rows = rows.n_rows
             stage.rows_held = rows_by_worker(rows.matrices[entry.params.view])
             warned = {note.text for note in job.timeline.all_notes("warning")}  # by an earlier fold
@@ -322,7 +350,9 @@ class CandidateTraining:
 
         The training rows are not selected if nothing is learned from them.
         """
-        job, checkpoints, mask = self.job, self._checkpoints, self._fit_mask
+        job = self.job
+        checkpoints = self._checkpoints
+        mask = self._fit_mask
         labels: dict[View, list[str]] = {}
         for entry in self.entries:
             labels.setdefault(entry.params.view, []).append(entry.label)

@@ -98,7 +98,10 @@ class Campaign:
     def __init__(
         self, folder: Path, runs: Path, main: Callable[[list[str]], int], keep: Path, limits: ForkLimits | None = None
     ) -> None:
-        self.folder, self.runs, self.main, self.keep = folder, runs, main, keep
+        self.folder = folder
+        self.runs = runs
+        self.main = main
+        self.keep = keep
         self.limits = limits or ForkLimits()
 
     def run(self, name: str, kind: InputKind, seeds: Sequence[str]) -> Tally:

@@ -108,8 +108,11 @@ def _kind(name: str, runs: Path, zoo: Zoo) -> InputKind:
 def _show(name: str, tally: Tally, seconds: float) -> None:
     codes = ", ".join(f"{code}: {count}" for code, count in sorted(tally.codes.items()))
     took = f"{seconds:.0f} s, {tally.cpu_seconds:.0f} s of CPU"
-    print(f"{name}: {sum(tally.codes.values())} cases in {took}; exit codes {codes}; "
-          f"{tally.unchanged} unchanged, {tally.unfinished} exceeded their time", flush=True)  # fmt: skip
+    print(
+        f"{name}: {sum(tally.codes.values())} cases in {took}; exit codes {codes}; "
+        f"{tally.unchanged} unchanged, {tally.unfinished} exceeded their time",
+        flush=True,
+    )
     for problem, count in tally.failures.most_common():
         print(f"  {count} x {problem}", flush=True)
     for path in tally.kept:

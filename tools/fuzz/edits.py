@@ -20,10 +20,19 @@ EXTREMES = (
 def damaged(data: bytes, rng: Random, words: Sequence[bytes] = EXTREMES) -> bytes:
     """Return `data` with one edit; `words` are inserted, or overwrite existing bytes."""
     edits: list[Edit] = [
-        flipped, flipped, flipped, overwritten, cut, cut_out, doubled, moved,
-        lambda d, r: inserted(d, r, words), lambda d, r: inserted(d, r, words), lambda d, r: replaced(d, r, words),
+        flipped,
+        flipped,
+        flipped,
+        overwritten,
+        cut,
+        cut_out,
+        doubled,
+        moved,
+        lambda d, r: inserted(d, r, words),
+        lambda d, r: inserted(d, r, words),
         lambda d, r: replaced(d, r, words),
-    ]  # fmt: skip
+        lambda d, r: replaced(d, r, words),
+    ]
     return rng.choice(edits)(data, rng)
 
 

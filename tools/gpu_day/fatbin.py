@@ -109,7 +109,9 @@ def containers(data: bytes | bytearray, start: int, size: int) -> Iterator[list[
                 raise ValueError(f"unknown bytes at {at:#x} in a fat binary")
             at += 8  # padding
             continue
-        entries, entry, stop = [], at + header, at + header + body
+        entries = []
+        entry = at + header
+        stop = at + header + body
         while entry < stop:
             kind, _, header, payload = struct.unpack_from("<HHIQ", data, entry)
             (architecture,) = struct.unpack_from("<I", data, entry + 28)

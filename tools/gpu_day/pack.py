@@ -28,9 +28,11 @@ from tools.gpu_day.visit import environment_of, unpack
 ROOT, HERE = Path(__file__).parents[2], Path(__file__).parent
 FOLDERS = {"1": ("1",), "2": ("2",), "3": ("3a", "3b"), "nvvm": ("nvvm",)}  # of each section of freight.txt
 TABLES = (
-    "telco-churn/Telco-Customer-Churn.csv", "adult-income/adult.data", "adult-income/adult.test",
+    "telco-churn/Telco-Customer-Churn.csv",
+    "adult-income/adult.data",
+    "adult-income/adult.test",
     "diamonds/diamonds.csv",
-)  # fmt: skip
+)
 IMPLIED = ("torch==2.11.0", "nvidia-nccl-cu13", "cuda-toolkit==13.*", "cuda-pathfinder", "python-dateutil")
 RECORDED_STEPS = ("churn", "networks")
 # Modules that must be importable with each folder; not cuDF, which needs CUDA's libraries.
@@ -45,8 +47,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--sections", nargs="+", choices=list(FOLDERS), default=list(FOLDERS), help="(default: all)")
     parser.add_argument("--data", type=Path, metavar="DIR", help="folder of the public tables")
     parser.add_argument("--out", type=Path, default=ROOT / ".gpu", metavar="DIR", help="(default: .gpu)")
-    parser.add_argument("--work", type=Path, default=ROOT / "build" / "gpu_day", metavar="DIR",
-                        help="folder for downloads, kept between calls (default: build/gpu_day)")  # fmt: skip
+    parser.add_argument(
+        "--work",
+        type=Path,
+        default=ROOT / "build" / "gpu_day",
+        metavar="DIR",
+        help="folder for downloads, kept between calls (default: build/gpu_day)",
+    )
     parser.add_argument("--python", default=f"python{wheels.PYTHON}", help="(default: %(default)s)")
     options = parser.parse_args(arguments)
     machine = read_machine(HERE / "machine.txt")
@@ -144,9 +151,13 @@ def _import_errors(out: Path, python: Path, work: Path) -> Iterator[str]:
     if not names:
         return
     done = subprocess.run(
-        [str(python), "-P", "-c", f"import {', '.join(names)}"], cwd=ROOT, env=environment_of(site),
-        capture_output=True, text=True, check=False,
-    )  # fmt: skip
+        [str(python), "-P", "-c", f"import {', '.join(names)}"],
+        cwd=ROOT,
+        env=environment_of(site),
+        capture_output=True,
+        text=True,
+        check=False,
+    )
     if done.returncode:
         yield f"NOT importable: {', '.join(names)}: {done.stderr.strip().splitlines()[-1]}"
 

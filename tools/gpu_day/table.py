@@ -131,10 +131,13 @@ def _counters(figures: Figures) -> Rows:
     from benchmarks.device.profilers import DRAM, DURATION, IPC
 
     return [
-        (f"`{name}`, {figures['rows']:,} rows",
-         f"{one[DURATION] / 1e6:.2f} ms, DRAM at {one[DRAM]:.0f}% of its peak, {one[IPC]:.2f} instructions per cycle")
+        (
+            f"`{name}`, {figures['rows']:,} rows",
+            f"{one[DURATION] / 1e6:.2f} ms, DRAM at {one[DRAM]:.0f}% of its peak, "
+            f"{one[IPC]:.2f} instructions per cycle",
+        )
         for name, one in figures["counters"].items()
-    ]  # fmt: skip
+    ]
 
 
 def _batches(figures: Figures) -> Rows:
@@ -171,14 +174,19 @@ def _features(figures: Figures) -> Rows:
 
 
 def _networks(figures: Figures) -> Rows:
-    rows = [(f"{name}, ROC-AUC", f"{found['gpu']['roc_auc']:.4f}, {found['cpu']['roc_auc']:.4f} on the CPU in float32")
-            for name, found in figures["metrics"].items()]  # fmt: skip
+    rows = [
+        (f"{name}, ROC-AUC", f"{found['gpu']['roc_auc']:.4f}, {found['cpu']['roc_auc']:.4f} on the CPU in float32")
+        for name, found in figures["metrics"].items()
+    ]
     return rows + [(f"{name}, training", f"{value:.1f} s") for name, value in figures["train_seconds"].items()]
 
 
 def _keyed(figures: Figures) -> Rows:
-    return [(row["feature"], f"{row['gpupipe_seconds'] * 1e3:.2f} ms, {row['ratio']:.1f} times as fast as cuDF")
-            for row in figures["keyed"] if "ratio" in row]  # fmt: skip
+    return [
+        (row["feature"], f"{row['gpupipe_seconds'] * 1e3:.2f} ms, {row['ratio']:.1f} times as fast as cuDF")
+        for row in figures["keyed"]
+        if "ratio" in row
+    ]
 
 
 FIGURES: dict[str, Callable[[Figures], Rows]] = {

@@ -51,7 +51,9 @@ def count(program: DeviceProgram, order: Order, architectures: Sequence[str] = A
 def _count(
     code: SassCode, words: dict[tuple[int, int], int], program: DeviceProgram, order: Order, architecture: str
 ) -> int:
-    n_parts, steps, writes = len(program.tables(order).parts), 0, 0
+    n_parts = len(program.tables(order).parts)
+    steps = 0
+    writes = 0
     for part in range(n_parts if order == "columns" else 1):
         one, two = (_run(code, words, program, order, architecture, part, n_tiles) for n_tiles in (1, 2))
         steps += two[0] - one[0]
@@ -64,9 +66,14 @@ def _count(
 
 
 def _run(
-    code: SassCode, words: dict[tuple[int, int], int], program: DeviceProgram, order: Order, architecture: str,
-    part: int, n_tiles: int,
-) -> tuple[int, int]:  # fmt: skip
+    code: SassCode,
+    words: dict[tuple[int, int], int],
+    program: DeviceProgram,
+    order: Order,
+    architecture: str,
+    part: int,
+    n_tiles: int,
+) -> tuple[int, int]:
     threads, tables = THREADS[order], program.tables(order)
     arrays = (tables.lines, tables.parts, tables.luts)
     named = dict(zip(("table", "parts", "luts"), arrays, strict=True))

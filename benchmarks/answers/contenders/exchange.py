@@ -20,7 +20,9 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     import pandas as pd
 
-TASK_FILE, TRAIN_FILE, TEST_FILE = "task.json", "train.parquet", "test.parquet"
+TASK_FILE = "task.json"
+TRAIN_FILE = "train.parquet"
+TEST_FILE = "test.parquet"
 PREDICTIONS_FILE, REPORT_FILE = "predictions.parquet", "report.json"
 PREDICTION = "prediction"
 

@@ -27,7 +27,9 @@ from benchmarks.answers.contenders.exchange import (
     run_contender,
 )
 
-INIT, BEST, GENERATE = "init", "best", "generate"
+INIT = "init"
+BEST = "best"
+GENERATE = "generate"
 FOLDS = 5
 TEST_ROWS, MOST_TEST_SIZE = 200, 0.05
 """Rows that a run without a choice between models is tested on: few, because the exported model lacks them. The folds
@@ -38,7 +40,9 @@ PROBABILITY = "probability_"
 def solve(task: AnswerTask, folder: Path) -> Answer:
     """Write the configuration, run it, and predict the test rows with the exported model."""
     clock = Clock()
-    path, output, scored = folder / "config.yaml", folder / "run", folder / "scored.parquet"
+    path = folder / "config.yaml"
+    output = folder / "run"
+    scored = folder / "scored.parquet"
     _gpupipe(task, "init", str(folder / TRAIN_FILE), "--target", task.target, "-o", str(path), "--force")
     n_rows = pq.read_metadata(folder / TRAIN_FILE).num_rows
     config = adapt_config(yaml.safe_load(path.read_text(encoding="utf8")), task, n_rows)

@@ -29,7 +29,9 @@ from benchmarks.answers.contenders.exchange import (
     split_columns,
 )
 
-LINEAR, BOOSTING, BEST = "linear", "boosting", "best"
+LINEAR = "linear"
+BOOSTING = "boosting"
+BEST = "best"
 SCORING = {"roc_auc": "roc_auc", "log_loss": "neg_log_loss", "r2": "r2"}
 FOLDS, MAX_LEVELS = 5, 250
 
@@ -93,7 +95,9 @@ def _score(task: AnswerTask, pipeline: Any, X: pd.DataFrame, y: pd.Series, train
     folds: Any = KFold(FOLDS, shuffle=True, random_state=task.seed)
     if task.time is not None:
         order = np.argsort(train[task.time].to_numpy(), kind="stable")
-        X, y, folds = X.iloc[order], y.iloc[order], TimeSeriesSplit(FOLDS)
+        X = X.iloc[order]
+        y = y.iloc[order]
+        folds = TimeSeriesSplit(FOLDS)
     elif task.group is not None:
         groups, folds = train[task.group].astype(str).to_numpy(), GroupKFold(FOLDS)
     elif task.task != "regression":

@@ -10,7 +10,12 @@ from gpupipe.backends.counters.counter import CounterReader, CounterUnavailable,
 from gpupipe.backends.nvml import Nvml, NvmlError, visible_gpus
 
 PERMANENT = {"nvml_3", "nvml_4", "nvml_13", "no_function"}  # not supported, not permitted, or not in this driver
-TEMPERATURE_OF_THE_CHIP, SM_CLOCK, MEMORY_CLOCK, TO_HOST, TO_DEVICE = 0, 1, 2, 0, 1  # arguments of NVML
+# Arguments of NVML
+TEMPERATURE_OF_THE_CHIP = 0
+SM_CLOCK = 1
+MEMORY_CLOCK = 2
+TO_HOST = 0
+TO_DEVICE = 1
 # Bits of slowdown by the hardware, by its temperature, and by the power supply; reaching the power limit is not one.
 SLOWDOWN = 0x08 | 0x20 | 0x40 | 0x80
 

@@ -16,7 +16,10 @@ from gpupipe.backends.counters.counter import CounterReader, CounterUnavailable,
 
 PROC = Path("/proc")
 # Positions in /proc/PID/stat after the name, which may contain anything.
-CPU_TICKS, STARTED, RESIDENT_PAGES = slice(11, 15), 19, 21  # user and system, also of children that were waited for
+# User and system, also of children that were waited for
+CPU_TICKS = slice(11, 15)
+STARTED = 19
+RESIDENT_PAGES = 21
 IDLE = (3, 4)  # idle and waiting for the disk, in the first line of /proc/stat
 GUEST = 8  # guest time is included in user time
 

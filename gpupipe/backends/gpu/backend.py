@@ -136,9 +136,12 @@ class GpuBackend(DeviceBackend):
         chosen = None if groups is None else [list(groups)]  # of each file a list
         # Without partitioning, cuDF opens the paths directly, without a dataset that searches for folders.
         return self.frame.read_parquet(
-            list(paths), columns=list(columns), row_groups=chosen, use_pandas_metadata=False,
+            list(paths),
+            columns=list(columns),
+            row_groups=chosen,
+            use_pandas_metadata=False,
             dataset_kwargs={"partitioning": None},
-        )[list(columns)]  # fmt: skip
+        )[list(columns)]
 
     def values(self, series: Any, dtype: str) -> Array:
         values: Array = series.astype(dtype).to_cupy()

@@ -38,8 +38,9 @@ def require_call_compiler(program: Program) -> None:
         raise DeviceError(
             f"user kernels cannot be compiled for the GPU ({obstacle}): "
             + ", ".join(call.name for call in program.calls),
-            where="device: gpu", fix=f"{COMPILER}, or run with --device cpu",
-        )  # fmt: skip
+            where="device: gpu",
+            fix=f"{COMPILER}, or run with --device cpu",
+        )
 
 
 def _require_compiler() -> None:

@@ -55,7 +55,9 @@ class CustomerBlock:
     """
 
     def __init__(self, seed: int, start: int, n_rows: int) -> None:
-        self.seed, self.start, self.n_rows = seed, start, n_rows
+        self.seed = seed
+        self.start = start
+        self.n_rows = n_rows
         self._words: dict[str, Ints] = {}
         self._codes: dict[str, Codes] = {}
 

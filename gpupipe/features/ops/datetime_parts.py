@@ -16,9 +16,20 @@ if TYPE_CHECKING:
     from gpupipe.features.statistics.training import Statistics
 
 PartName = Literal[
-    "year", "quarter", "month", "day", "day_of_year", "weekday", "hour", "minute", "second",
-    "is_weekend", "is_month_start", "is_month_end", "elapsed_days",
-]  # fmt: skip
+    "year",
+    "quarter",
+    "month",
+    "day",
+    "day_of_year",
+    "weekday",
+    "hour",
+    "minute",
+    "second",
+    "is_weekend",
+    "is_month_start",
+    "is_month_end",
+    "elapsed_days",
+]
 
 
 @OPS.register("datetime_parts")

@@ -15,9 +15,7 @@ if TYPE_CHECKING:
 
     from gpupipe.backends.base import Backend
 
-CountName = Literal[
-    "characters", "bytes", "words", "lines", "letters", "uppercase", "digits", "punctuation", "spaces"
-]  # fmt: skip
+CountName = Literal["characters", "bytes", "words", "lines", "letters", "uppercase", "digits", "punctuation", "spaces"]
 
 
 @OPS.register("text_counts")

@@ -19,9 +19,13 @@ from gpupipe_kernels.program.opcodes import N_REGISTERS
 Value = NumericExpr | float
 
 COMPARISONS: dict[type[ast.cmpop], Callable[[float, float], bool]] = {
-    ast.Gt: operator.gt, ast.GtE: operator.ge, ast.Lt: operator.lt, ast.LtE: operator.le,
-    ast.Eq: operator.eq, ast.NotEq: operator.ne,
-}  # fmt: skip
+    ast.Gt: operator.gt,
+    ast.GtE: operator.ge,
+    ast.Lt: operator.lt,
+    ast.LtE: operator.le,
+    ast.Eq: operator.eq,
+    ast.NotEq: operator.ne,
+}
 STRETCH = 2.0**100  # applied twice, it maps the smallest positive float32 to more than 1
 FLOAT32 = (2.0**-126, 3.4028234e38)  # smallest and largest normal number
 MOST_POWER = 8

@@ -97,7 +97,9 @@ def scan_on_workers(
         each[i] = [SourceChunk(files[i].file)]
     for i, counted in zip(again, _count(sent, [each[i] for i in again], workers), strict=True):
         found[i] = counted
-    counts, first_rows, n_rows = PeriodCounts(), [], 0
+    counts = PeriodCounts()
+    first_rows = []
+    n_rows = 0
     for file, counted in zip(files, found, strict=True):
         before = n_rows
         for part in counted:

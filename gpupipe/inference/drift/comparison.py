@@ -98,21 +98,33 @@ def compare(model: LoadedModel, reference: DriftReference, scanned: ScannedRows,
             rows = count_noun(scanned.counts.periods[NO_PERIOD].n_rows, "row", "has no time", "have no time")
             notes.append(f"{rows}: not counted in any period")
     return DriftReport(
-        severity=verdict.severity, weighted_psi=verdict.weighted_psi, n_rows=total.n_rows, n_scored=n_scored,
-        n_labelled=n_labelled, columns=tuple(worst_first(columns)), scores=tuple(worst_first(scores)),
-        metrics=tuple(metrics), unit="" if by is None else by.unit, periods=tuple(periods),
-        since=drifted_since(periods), has_importances=read_importances(model.manifest.get("importances")) is not None,
-        notes=tuple(notes), model=_identity(model),
-    )  # fmt: skip
+        severity=verdict.severity,
+        weighted_psi=verdict.weighted_psi,
+        n_rows=total.n_rows,
+        n_scored=n_scored,
+        n_labelled=n_labelled,
+        columns=tuple(worst_first(columns)),
+        scores=tuple(worst_first(scores)),
+        metrics=tuple(metrics),
+        unit="" if by is None else by.unit,
+        periods=tuple(periods),
+        since=drifted_since(periods),
+        has_importances=read_importances(model.manifest.get("importances")) is not None,
+        notes=tuple(notes),
+        model=_identity(model),
+    )
 
 
 def _identity(model: LoadedModel) -> ReferenceModel:
     manifest = model.manifest
     return ReferenceModel(
-        name=str(manifest.get("name", "")), estimator=str(manifest.get("model", {}).get("name", "")),
-        target=", ".join(model.goal.names), created=str(manifest.get("created", "")),
-        gpupipe=str(manifest.get("gpupipe", "")), sha256=str(manifest.get("manifest_sha256", "")),
-    )  # fmt: skip
+        name=str(manifest.get("name", "")),
+        estimator=str(manifest.get("model", {}).get("name", "")),
+        target=", ".join(model.goal.names),
+        created=str(manifest.get("created", "")),
+        gpupipe=str(manifest.get("gpupipe", "")),
+        sha256=str(manifest.get("manifest_sha256", "")),
+    )
 
 
 def _score_counts(references: Sequence[DriftColumn], table: pa.Table) -> dict[str, Array]:

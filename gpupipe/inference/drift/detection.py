@@ -81,7 +81,9 @@ def scan_rows(
 ) -> ScannedRows:
     """Return the counts of a table and the rows to predict."""
     opened = open_rows(model, reference, data, by)
-    counts, count, period = PeriodCounts(), None, None
+    counts = PeriodCounts()
+    count = None
+    period = None
     is_whole = model.features.derivation is not None  # a history must not lose rows
     sample, n_rows = EvenSample(2**62 if is_whole else sample_rows(len(opened.names))), 0
     for table in read_ahead(opened.chunks):

@@ -68,8 +68,10 @@ def _codes(values: pa.ChunkedArray, goal: Goal) -> Array:
     for chunk in dictionary.chunks:
         texts = [text or "" for text in chunk.dictionary.to_pylist()]
         if words:
-            texts = [("false", "true")[BOOLEAN_WORDS[t]] if (t := text.strip().lower()) in BOOLEAN_WORDS else text
-                     for text in texts]  # fmt: skip
+            texts = [
+                ("false", "true")[BOOLEAN_WORDS[t]] if (t := text.strip().lower()) in BOOLEAN_WORDS else text
+                for text in texts
+            ]
         of_text = np.array([*(codes.get(text, math.nan) for text in texts), math.nan])
         parts.append(of_text[chunk.indices.fill_null(len(texts)).to_numpy()])
     return np.concatenate(parts)
@@ -125,9 +127,15 @@ def _scorer(
 ) -> Callable[[Array], dict[str, float]]:
     def score_one(own: Goal, y: Array, predicted: Prediction, decided: Decision) -> dict[str, float]:
         return evaluate(
-            own.task, y, predicted.output, names, decided.threshold, own.n_classes, quantiles=own.quantiles,
+            own.task,
+            y,
+            predicted.output,
+            names,
+            decided.threshold,
+            own.n_classes,
+            quantiles=own.quantiles,
             backend=backend.host,
-        )  # fmt: skip
+        )
 
     def score(chosen: Array) -> dict[str, float]:
         y, predicted = rows.y[chosen], rows.predicted.mapped(lambda array: array[chosen])

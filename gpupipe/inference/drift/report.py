@@ -175,11 +175,17 @@ class DriftReport:
         head = ("column", "kind", "severity", "PSI", "Jensen-Shannon", "Wasserstein", "since", "change")
         rows = [
             (
-                each.name, each.kind, each.severity, number(each.psi), number(each.jensen_shannon),
-                "" if each.wasserstein is None else number(each.wasserstein), each.since or "", each.change,
+                each.name,
+                each.kind,
+                each.severity,
+                number(each.psi),
+                number(each.jensen_shannon),
+                "" if each.wasserstein is None else number(each.wasserstein),
+                each.since or "",
+                each.change,
             )
             for each in (*self.scores, *self.columns)
-        ]  # fmt: skip
+        ]
         body = "".join(f"<tr>{''.join(f'<td>{html.escape(cell)}</td>' for cell in row)}</tr>" for row in rows)
         metrics = "".join(f"<p>{html.escape(_metric_line(metric))}</p>" for metric in self.metrics)
         return (

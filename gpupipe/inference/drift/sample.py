@@ -42,7 +42,9 @@ class EvenSample:
     """The rows whose number is a multiple of a power of 2, chosen so that at most `most` rows are kept."""
 
     def __init__(self, most: int) -> None:
-        self.most, self.stride, self.n_seen = most, 1, 0
+        self.most = most
+        self.stride = 1
+        self.n_seen = 0
         self._parts: list[tuple[int, pa.Table]] = []  # with the number of the first row, in multiples of the stride
 
     def add(self, table: pa.Table) -> None:

@@ -75,16 +75,21 @@ def comparison_steps(
         drift = _describe(column, current[column.name], weight)
         found.append(
             replace(
-                drift, severity=severity_of(max(significant, default=0.0)), psi=max(test.psi for test in each),
-                p_value=float(adjusted.min()), is_significant=bool(significant),
+                drift,
+                severity=severity_of(max(significant, default=0.0)),
+                psi=max(test.psi for test in each),
+                p_value=float(adjusted.min()),
+                is_significant=bool(significant),
             )
-        )  # fmt: skip
+        )
         yield
     return found
 
 
 def _tests(column: DriftColumn, counts: Array) -> list[CellTest]:
-    reference, n, m = column.counts, column.n_rows, int(counts.sum())
+    reference = column.counts
+    n = column.n_rows
+    m = int(counts.sum())
     found = [compare_shares(int(reference[NULL_CELL]), n, int(counts[NULL_CELL]), m)]
     if column.form == "ordered":
         found.append(compare_cells(reference, counts, is_ordered=True))
@@ -107,10 +112,17 @@ def _describe(column: DriftColumn, counts: Array, weight: float) -> ColumnDrift:
     a, b = column.counts, counts
     distance = None if column.edges is None else wasserstein(column.edges, a[1:], b[1:])
     return ColumnDrift(
-        name=column.name, kind=column.kind, weight=weight, jensen_shannon=jensen_shannon(a, b), wasserstein=distance,
-        change=describe_change(column, counts), reference=tuple(a.tolist()), current=tuple(b.tolist()),
-        edges=None if column.edges is None else tuple(column.edges.tolist()), levels=column.levels,
-    )  # fmt: skip
+        name=column.name,
+        kind=column.kind,
+        weight=weight,
+        jensen_shannon=jensen_shannon(a, b),
+        wasserstein=distance,
+        change=describe_change(column, counts),
+        reference=tuple(a.tolist()),
+        current=tuple(b.tolist()),
+        edges=None if column.edges is None else tuple(column.edges.tolist()),
+        levels=column.levels,
+    )
 
 
 def overall_verdict(columns: Sequence[ColumnDrift], scores: Sequence[ColumnDrift]) -> Verdict:

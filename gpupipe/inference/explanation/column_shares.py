@@ -58,9 +58,11 @@ def _sources(features: FittedFeatures, inputs: tuple[str, ...], by_table: bool) 
     derivation, found = features.derivation, dict[str, None]()
     for name in inputs:
         made = () if derivation is None else derivation.made.get(name, ())
-        tables = [table for table in (derivation.tables if derivation else ()) if any(
-            column.startswith(f"{table}.") for column in made
-        )]  # fmt: skip
+        tables = [
+            table
+            for table in (derivation.tables if derivation else ())
+            if any(column.startswith(f"{table}.") for column in made)
+        ]
         if tables or not made:
             found |= dict.fromkeys(tables if tables and by_table else [name])
         else:

@@ -93,9 +93,15 @@ class ModelExplainer:
             values, base = values[:, :, 0], float(base[0])
             pairs = None if pairs is None else pairs[..., 0]
         return Explanation(
-            self._shares.columns, np.ascontiguousarray(values), base, self._outputs, found.scale,
-            self._explainer.method, self._shares.divided, pairs,
-        )  # fmt: skip
+            self._shares.columns,
+            np.ascontiguousarray(values),
+            base,
+            self._outputs,
+            found.scale,
+            self._explainer.method,
+            self._shares.divided,
+            pairs,
+        )
 
 
 def margin_classes(goal: Goal, estimator: FittedModel) -> list[tuple[int, ...]]:

@@ -37,8 +37,11 @@ class RuntimeComparison:
     def to_json(self) -> dict[str, Any]:
         """Return the comparison as JSON values."""
         return {
-            "runtime": self.runtime, "rows": self.rows, "largest_difference": self.largest, "rows_moved": self.moved
-        }  # fmt: skip
+            "runtime": self.runtime,
+            "rows": self.rows,
+            "largest_difference": self.largest,
+            "rows_moved": self.moved,
+        }
 
 
 @dataclass(frozen=True)
@@ -59,10 +62,13 @@ class ExpectedOutputs:
         rows = np.unique(np.linspace(0, len(self.features) - 1, min(n, len(self.features))).astype(np.int64))
         place = (np.cumsum(self.predicted) - 1)[rows[self.predicted[rows]]]
         return replace(
-            self, feeds={name: values[rows] for name, values in self.feeds.items()}, features=self.features[rows],
-            predicted=self.predicted[rows], outputs={name: values[place] for name, values in self.outputs.items()},
+            self,
+            feeds={name: values[rows] for name, values in self.feeds.items()},
+            features=self.features[rows],
+            predicted=self.predicted[rows],
+            outputs={name: values[place] for name, values in self.outputs.items()},
             of_the_run=self.of_the_run[rows],
-        )  # fmt: skip
+        )
 
 
 def compare(

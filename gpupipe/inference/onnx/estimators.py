@@ -111,10 +111,12 @@ class EstimatorNodes:
             return scores
         links = {"regression": Link.IDENTITY, "binary": Link.SIGMOID, "multiclass": Link.SOFTMAX}
         bounds = pairwise(column_bounds(model.targets))
-        return graph.join([
-            self.linked(graph.select(scores, range(*bound), n_scores), links[target.task])
-            for target, bound in zip(model.targets, bounds, strict=True)
-        ])  # fmt: skip
+        return graph.join(
+            [
+                self.linked(graph.select(scores, range(*bound), n_scores), links[target.task])
+                for target, bound in zip(model.targets, bounds, strict=True)
+            ]
+        )
 
     def of_classes(self, model: FittedModel, probability: str, width: int) -> str:
         """Return the probabilities of all classes from those of the classes that occurred in the training rows.

@@ -194,7 +194,9 @@ def _expected(
     model: Model, reader: ArtifactReader, inputs: list[OnnxInput], outputs: list[OnnxOutput]
 ) -> ExpectedOutputs:
     """Return what the model computes for its recorded rows on the CPU of this machine."""
-    where, host, goal = str(model.folder), model.backend.host, model.goal
+    where = str(model.folder)
+    host = model.backend.host
+    goal = model.goal
     if ROWS not in reader.names():
         raise ArtifactError("the model has no recorded rows to compare", where=where, fix=RUN_AGAIN)
     with refuse_failures(f"cannot read {ROWS}", where, RUN_AGAIN):
@@ -224,7 +226,10 @@ def _expected(
 
     return ExpectedOutputs(
         {each.column.source: each.feed(trial.column(each.column.source)) for each in inputs},
-        np.asarray(X), np.asarray(rows),
-        {each.name: np.asarray(values) for each, values in zip(named, numbers, strict=True)}, labels,
-        model.features.features, np.asarray(recorded.trial.rows) >= 0,
-    )  # fmt: skip
+        np.asarray(X),
+        np.asarray(rows),
+        {each.name: np.asarray(values) for each, values in zip(named, numbers, strict=True)},
+        labels,
+        model.features.features,
+        np.asarray(recorded.trial.rows) >= 0,
+    )

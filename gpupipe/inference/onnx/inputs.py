@@ -189,8 +189,15 @@ def _codes(graph: OnnxGraph, coded: Sequence[OnnxInput], tensors: Mapping[str, s
         texts.sort(key=lambda column: column.n_codes > MOST_SHARED)
         n_shared = sum(column.n_codes <= MOST_SHARED for column in texts)
         joined = graph.join([tensors[column.name] for column in texts])
-        found = [_codes_of_shared(graph, graph.join([tensors[column.name] for column in texts[:n_shared]]),
-                                  texts[:n_shared])] if n_shared else []  # fmt: skip
+        found = (
+            [
+                _codes_of_shared(
+                    graph, graph.join([tensors[column.name] for column in texts[:n_shared]]), texts[:n_shared]
+                )
+            ]
+            if n_shared
+            else []
+        )
         found += [
             _lookup(graph, tensors[column.name], list(LevelLookup(column).spellings().items()), UNSEEN)
             for column in texts[n_shared:]
@@ -221,8 +228,11 @@ def _code_of_number(graph: OnnxGraph, column: Column, x: str) -> str:
         is_single = column.dtype == "float"  # the level 1.1 is the float32 next to 1.1
         x = graph.cast(graph.cast(x, np.float32), np.float64) if is_single else x
         found = [(_number_in(level), level, code) for level, code in level_codes(column).items()]
-        codes = {float(np.float32(number)) if is_single else number: code for number, level, code in found
-                 if canonical_text(number) == level}  # fmt: skip
+        codes = {
+            float(np.float32(number)) if is_single else number: code
+            for number, level, code in found
+            if canonical_text(number) == level
+        }
         codes |= {float(level == "true"): code for _, level, code in found if level in ("true", "false")}
         other = UNSEEN
     is_missing, null = graph.add("IsNaN", x), graph.constant(NULL, np.int64)
@@ -249,7 +259,8 @@ def _lookup(graph: OnnxGraph, x: str, codes: Sequence[tuple[Any, int]], other: i
     keys = [key for key, _ in codes]
     tensors = {
         "keys_tensor": np.array(keys, np.float64 if isinstance(keys[0], float) else object),
-        "values_tensor": np.array([code for _, code in codes], np.int64), "default_tensor": np.array([other]),
-    }  # fmt: skip
+        "values_tensor": np.array([code for _, code in codes], np.int64),
+        "default_tensor": np.array([other]),
+    }
     attributes = {name: numpy_helper.from_array(values, name) for name, values in tensors.items()}
     return graph.add("LabelEncoder", x, domain=ML, **attributes)

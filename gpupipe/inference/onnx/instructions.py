@@ -78,9 +78,13 @@ class _InstructionNodes:
         indices: Sequence[RegisterColumn],
         luts: npt.NDArray[np.float32],
     ) -> None:
-        self.graph, self.members, self.luts = graph, members, luts
+        self.graph = graph
+        self.members = members
+        self.luts = luts
         self.first = members[0]
-        self._cells, self._values, self._indices = cells, values, indices
+        self._cells = cells
+        self._values = values
+        self._indices = indices
 
     def source(self) -> str:
         """Return the source cells."""
@@ -150,7 +154,9 @@ def _elapsed(step: _InstructionNodes) -> str:
 
 
 def _between(step: _InstructionNodes) -> str:
-    graph, x, y = step.graph, step.source(), step.other()
+    graph = step.graph
+    x = step.source()
+    y = step.other()
     apart = graph.add("Sub", graph.cast(x, np.float64), graph.cast(y, np.float64))
     found = graph.cast(graph.add("Mul", apart, step.param(0, np.float64)), np.float32)
     return step.null_times(x, step.null_times(y, found))
@@ -182,7 +188,10 @@ def _finite(step: _InstructionNodes) -> str:
 
 def _clip(step: _InstructionNodes) -> str:
     # Not Max and Min, which do not agree on NaN between runtimes.
-    graph, x, low, high = step.graph, step.operand(), step.param(0, np.float32), step.param(1, np.float32)
+    graph = step.graph
+    x = step.operand()
+    low = step.param(0, np.float32)
+    high = step.param(1, np.float32)
     x = graph.where(graph.add("Less", x, low), low, x)
     return graph.where(graph.add("Greater", x, high), high, x)
 

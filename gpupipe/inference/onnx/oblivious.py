@@ -42,7 +42,10 @@ class _TestNodes:
     """Writer of the tests of a model; outcomes are bool matrices."""
 
     def __init__(self, graph: OnnxGraph, X: TreeMatrix, trees: CatBoostTrees) -> None:
-        self._graph, self._X, self._n_codes, self._trees = graph, X.name, X.n_codes, trees
+        self._graph = graph
+        self._X = X.name
+        self._n_codes = X.n_codes
+        self._trees = trees
         self._exact = X.exact
         self._hashes: dict[int, str] = {}
 
@@ -89,9 +92,10 @@ class _TestNodes:
             graph, n = self._graph, self._n_codes[column]
             x = graph.select(self._X, [column], len(self._n_codes))
             is_code = graph.add(
-                "And", graph.add("GreaterOrEqual", x, graph.constant(0.0, np.float32)),
+                "And",
+                graph.add("GreaterOrEqual", x, graph.constant(0.0, np.float32)),
                 graph.add("Less", x, graph.constant(float(n), np.float32)),
-            )  # fmt: skip
+            )
             code = graph.cast(graph.where(is_code, x, graph.constant(float(n), np.float32)), np.int64)
             table = [_signed(category_hash(each)) for each in (*range(n), -1)]
             self._hashes[column] = graph.add("Gather", graph.constant(table, np.int64), code, axis=0)
@@ -115,9 +119,10 @@ class _TestNodes:
         if not len(known):
             return self._graph.add("Mul", hashes, self._graph.constant(0, np.int64))
         tensors = {
-            "keys_tensor": known.astype(np.int64), "values_tensor": np.arange(len(known)),
+            "keys_tensor": known.astype(np.int64),
+            "values_tensor": np.arange(len(known)),
             "default_tensor": np.array([len(known)]),
-        }  # fmt: skip
+        }
         attributes = {name: numpy_helper.from_array(values, name) for name, values in tensors.items()}
         return self._graph.add("LabelEncoder", hashes, domain=ML, **attributes)
 

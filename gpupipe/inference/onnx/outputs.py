@@ -84,8 +84,10 @@ def _labels(goal: Goal) -> tuple[HostArray, int]:
 
     kinds = {type(label) for label in goal.labels}
     for kind, dtype, data_type in (
-        (bool, np.bool_, TensorProto.BOOL), (int, np.int64, TensorProto.INT64), (float, np.float64, TensorProto.DOUBLE),
-    ):  # fmt: skip
+        (bool, np.bool_, TensorProto.BOOL),
+        (int, np.int64, TensorProto.INT64),
+        (float, np.float64, TensorProto.DOUBLE),
+    ):
         if kinds == {kind} and (kind is not int or all(-(2**63) <= label < 2**63 for label in goal.labels)):
             return np.array(goal.labels, dtype), int(data_type)
     return np.array(goal.label_texts, object), int(TensorProto.STRING)

@@ -18,7 +18,10 @@ from gpupipe_kernels.rows.trees import WORD, PackedTrees, ordered_codes
 if TYPE_CHECKING:
     from gpupipe.typing import HostArray
 
-SUM, NO_TRANSFORM, AT_MOST = 1, 0, 0  # numbers in the attributes of the operator
+# Numbers in the attributes of the operator
+SUM = 1
+NO_TRANSFORM = 0
+AT_MOST = 0
 
 
 class TreeMatrix(NamedTuple):
@@ -104,8 +107,9 @@ def _ensemble(
     left, right = trees.child[inner], trees.child[inner] + 1
     # The operator has no tree without a split: both sides of an added one are the leaf.
     lone = trees.root[trees.is_leaf[trees.root]]
-    root = np.where(trees.is_leaf[trees.root], len(inner) + np.cumsum(trees.is_leaf[trees.root]) - 1,
-                    position[trees.root])  # fmt: skip
+    root = np.where(
+        trees.is_leaf[trees.root], len(inner) + np.cumsum(trees.is_leaf[trees.root]) - 1, position[trees.root]
+    )
 
     def with_lone(values: HostArray, of_lone: HostArray | float) -> HostArray:
         return np.concatenate([values, np.broadcast_to(of_lone, len(lone)).astype(values.dtype)])
@@ -127,10 +131,15 @@ def _ensemble(
         "leaf_weights": weights,
     }
     return graph.add(
-        "TreeEnsemble", matrix, domain=ML, n_targets=n_targets, aggregate_function=SUM, post_transform=NO_TRANSFORM,
+        "TreeEnsemble",
+        matrix,
+        domain=ML,
+        n_targets=n_targets,
+        aggregate_function=SUM,
+        post_transform=NO_TRANSFORM,
         **{name: values.tolist() for name, values in attributes.items()},
         **{name: numpy_helper.from_array(values, name) for name, values in tensors.items()},
-    )  # fmt: skip
+    )
 
 
 def _floats(codes: HostArray) -> HostArray:

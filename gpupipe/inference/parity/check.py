@@ -86,15 +86,25 @@ def _compare(feature: Feature, here: Array, recorded: Array, of_the_run: Array, 
     worst = int(np.argmax(np.where(outside, error, -1.0) if outside.any() else error))
     relative = np.divide(error, size, out=np.where(error > 0, np.inf, 0.0), where=size > 0)
     return ColumnDifference(
-        feature.name, kind, float(error.max()), float(relative.max()), int(outside.sum()), worst,
-        float(here[worst]), float(recorded[worst]),
-    )  # fmt: skip
+        feature.name,
+        kind,
+        float(error.max()),
+        float(relative.max()),
+        int(outside.sum()),
+        worst,
+        float(here[worst]),
+        float(recorded[worst]),
+    )
 
 
 def compare_predictions(
-    here: Array, recorded: Array, labels: Array, recorded_labels: Array, limits: Mapping[str, float],
+    here: Array,
+    recorded: Array,
+    labels: Array,
+    recorded_labels: Array,
+    limits: Mapping[str, float],
     bounds: Sequence[int] = (),
-) -> PredictionDifference:  # fmt: skip
+) -> PredictionDifference:
     """Return the difference of two predictions (float64, shape (n, k)) and of their labels, shape (n,) or (n, m).
 
     `bounds` has the first column of each of several targets, then k: each is compared with its own largest value.

@@ -63,8 +63,12 @@ def _numbers_and_labels(prediction: Prediction, decision: Decision, goal: Goal) 
         found = [_numbers_and_labels(*part) for part in each]
         return np.concatenate([own for own, _ in found], axis=1), np.stack([own for _, own in found], axis=1)
     parts = (
-        prediction.probability, prediction.value, prediction.quantiles, prediction.distance, prediction.embedding,
-    )  # fmt: skip
+        prediction.probability,
+        prediction.value,
+        prediction.quantiles,
+        prediction.distance,
+        prediction.embedding,
+    )
     numbers = np.asarray(next(part for part in parts if part is not None), np.float64)
     if prediction.probability is not None:
         labels = predicted_labels(goal.task, prediction.probability, decision.threshold)

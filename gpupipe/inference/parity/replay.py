@@ -69,7 +69,10 @@ def replay(
     model: Model, recorded: ParityRecord, tolerance: Mapping[str, Any], not_covered: Sequence[str] = ()
 ) -> Verification:
     """Return the differences between the outputs of a loaded model and the recorded ones."""
-    trial, rows, backend, features = recorded.trial, recorded.predicted, model.backend, model.features
+    trial = recorded.trial
+    rows = recorded.predicted
+    backend = model.backend
+    features = model.features
     X = features.transform(encode(trial.inputs, backend, frozen=features.schema), backend)
     X = matrix_on_host(X, backend)
     columns = compare_columns(X, recorded.X, trial.rows >= 0, features.features, tolerance)
@@ -84,11 +87,17 @@ def replay(
     bounds = column_bounds(model.goal.specs) if model.goal.targets else ()
     alone, here = predict(recorded.X), predict(X)
     found = Verification(
-        backend.name, backend.reason, backend.last_interpreter, len(rows), tuple(columns),
+        backend.name,
+        backend.reason,
+        backend.last_interpreter,
+        len(rows),
+        tuple(columns),
         compare_predictions(alone[0], numbers, alone[1], labels, tolerance["estimator"], bounds),
         compare_predictions(here[0], numbers, here[1], labels, tolerance["predictions"], bounds),
-        _metrics(trial, rows, model, numbers, here[0]), (), tuple(not_covered),
-    )  # fmt: skip
+        _metrics(trial, rows, model, numbers, here[0]),
+        (),
+        tuple(not_covered),
+    )
     return replace(found, problems=tuple(_problems(found, recorded, features)))
 
 
@@ -144,6 +153,12 @@ def _measured(
     """Return the metrics of recorded numbers of one target, shape (n, k)."""
     output = numbers if goal.task in ("multiclass", "quantile") else numbers[:, 0]
     return evaluate(
-        goal.task, y, output, trial.metrics, decision.threshold, goal.n_classes, quantiles=goal.quantiles,
+        goal.task,
+        y,
+        output,
+        trial.metrics,
+        decision.threshold,
+        goal.n_classes,
+        quantiles=goal.quantiles,
         backend=backend.host,
-    )  # fmt: skip
+    )

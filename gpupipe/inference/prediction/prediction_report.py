@@ -56,9 +56,13 @@ class ColumnReport:
         """Return the report on the rows of both reports."""
         levels = tuple(dict.fromkeys((*self.unseen_levels, *other.unseen_levels)))[:N_EXAMPLES]
         return replace(
-            self, n_null=self.n_null + other.n_null, n_unseen=_sum(self.n_unseen, other.n_unseen),
-            n_below=_sum(self.n_below, other.n_below), n_above=_sum(self.n_above, other.n_above), unseen_levels=levels,
-        )  # fmt: skip
+            self,
+            n_null=self.n_null + other.n_null,
+            n_unseen=_sum(self.n_unseen, other.n_unseen),
+            n_below=_sum(self.n_below, other.n_below),
+            n_above=_sum(self.n_above, other.n_above),
+            unseen_levels=levels,
+        )
 
     def alarm(self, n_rows: int) -> str:
         """Return why no value of this column is like the training rows, or ``""``."""
@@ -187,13 +191,15 @@ class PredictionReport:
         head = ("column", "kind", "null", "null in training", "unseen", "below", "above", "training range")
         rows = [
             (
-                column.name, column.kind, f"{column.n_null:,}",
+                column.name,
+                column.kind,
+                f"{column.n_null:,}",
                 "" if column.null_share is None else f"{column.null_share:.1%}",
                 *("" if n is None else f"{n:,}" for n in (column.n_unseen, column.n_below, column.n_above)),
                 "" if column.low is None else column._range,
             )
             for column in self.columns
-        ]  # fmt: skip
+        ]
         body = "".join(f"<tr>{''.join(f'<td>{html.escape(cell)}</td>' for cell in row)}</tr>" for row in rows)
         alarms = "".join(f"<p><b>{html.escape(alarm)}</b></p>" for alarm in self.alarms)
         return (

@@ -78,6 +78,9 @@ def open_scorer(reader: ArtifactReader, allow_code: bool, engine: HostEngine) ->
         return ModelExplainer.read(reader, again.goal, again.features, again.estimator)
 
     return Scorer.of(
-        parts, engine=engine, manifest=reader.manifest, open_model=cache(open_whole),
+        parts,
+        engine=engine,
+        manifest=reader.manifest,
+        open_model=cache(open_whole),
         open_explainer=open_explainer,
-    )  # fmt: skip
+    )

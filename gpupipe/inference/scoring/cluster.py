@@ -88,8 +88,12 @@ def score_on_workers(
     from gpupipe.partitions.scoring import SentModel, score_as_one, score_chunks
     from gpupipe.partitions.source_chunks import read_chunks
 
-    started, known, log = time.perf_counter(), model.manifest["reading"].get("id", ()), settings.log
-    data, as_of, explain = absolute_path(data), settings.as_of, settings.explain
+    started = time.perf_counter()
+    known = model.manifest["reading"].get("id", ())
+    log = settings.log
+    data = absolute_path(data)
+    as_of = settings.as_of
+    explain = settings.explain
     paths = {name: absolute_path(path) for name, path in (settings.tables or {}).items()}
     tables = adjust_tables(model, paths, settings.adjust)
     source = settings.adjust(model.source_of(data))
@@ -168,7 +172,8 @@ def _require_new(output: Path) -> None:
         raise ConfigError(what, where=str(output), fix="create it, or name another output")
     if output.suffix in ENDINGS:
         raise ConfigError(
-            "expected a folder: a cluster writes several Parquet files", where=str(output),
+            "expected a folder: a cluster writes several Parquet files",
+            where=str(output),
             fix=f"name a folder, such as {output.with_suffix('')}, or remove --cluster",
-        )  # fmt: skip
+        )
     AtomicDirectory(output).require_place()

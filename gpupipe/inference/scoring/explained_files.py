@@ -91,7 +91,9 @@ def explain_file(
         names = [name for name in dict.fromkeys([*loaded.inputs, *columns.names]) if name in found]
         chunks = _chunks(loaded, source, files, names, note)
     require_free_names(columns, output_names(loaded.goal, loaded.decision))
-    explained, n_rows, report = replace(loaded, rules=()), 0, None
+    explained = replace(loaded, rules=())
+    n_rows = 0
+    report = None
     with _TableWriter(output, settings.safe_csv) as writer:
         for chunk in _slices(chunks, explained, interactions):
             with errors_in(label), rows_counted_after(n_rows):
@@ -102,9 +104,14 @@ def explain_file(
             for text in explained.backend.take_notes():
                 note(text)
     return ScoreSummary(
-        output=output, n_rows=n_rows, seconds=time.perf_counter() - started, ids=columns.ids, kept=columns.kept,
-        notes=tuple(notes), report=report,
-    )  # fmt: skip
+        output=output,
+        n_rows=n_rows,
+        seconds=time.perf_counter() - started,
+        ids=columns.ids,
+        kept=columns.kept,
+        notes=tuple(notes),
+        report=report,
+    )
 
 
 def _entities(
@@ -194,7 +201,9 @@ class _TableWriter:
     """
 
     def __init__(self, output: Path, safe_csv: bool) -> None:
-        self._output, self._is_csv, self._safe_csv = output, output.suffix == ".csv", safe_csv
+        self._output = output
+        self._is_csv = output.suffix == ".csv"
+        self._safe_csv = safe_csv
         self._stack = ExitStack()
         self._file: IO[bytes]
         self._writer: Any = None

@@ -73,9 +73,7 @@ def read_explanation(
         raise ValueError(f"arrays: expected {', '.join(shapes)}; found {', '.join(map(repr, described)):.200}")
     arrays: dict[str, Any] = {name: unpack_array(*described[name], FLOAT, shape) for name, shape in shapes.items()}
     base = arrays["base"] if outputs else float(arrays["base"][0])
-    return Explanation(
-        columns, arrays["values"], base, outputs, scale, method, divided, arrays.get("interactions")
-    )  # fmt: skip
+    return Explanation(columns, arrays["values"], base, outputs, scale, method, divided, arrays.get("interactions"))
 
 
 def _check_outputs(outputs: Sequence[str], goal: Goal) -> None:

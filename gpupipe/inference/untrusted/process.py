@@ -27,7 +27,9 @@ class ModelProcess:
     """
 
     def __init__(self, folder: Path, allow_code: bool, limits: UntrustedLimits) -> None:
-        self.folder, self.allow_code, self.limits = folder, allow_code, limits
+        self.folder = folder
+        self.allow_code = allow_code
+        self.limits = limits
         self._child = Child(WORKER, ChildLimits(limits.seconds_for(0), limits.memory_bytes), SETTINGS, private=True)
         self.sha256: str | None = None  # of the manifest, after the first reply
         self._is_closed = False

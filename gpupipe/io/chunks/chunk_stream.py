@@ -43,7 +43,9 @@ class ChunkStream:
     """
 
     def __init__(self, source: TableSource, files: Sequence[SourceFile], names: Sequence[str]) -> None:
-        self.source, self.files, self.names = source, tuple(files), tuple(names)
+        self.source = source
+        self.files = tuple(files)
+        self.names = tuple(names)
         self.partitions = HivePartitions.of(files, source)
         self.notes, self.n_bytes = Notes(), 0
 

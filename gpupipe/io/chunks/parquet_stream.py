@@ -63,7 +63,9 @@ class ParquetStream:
 
         Raise DataError if a file is corrupt, or there are no rows; SchemaError if a column is missing or unusable.
         """
-        wanted, n_rows, schema = ColumnFilter(self.source), 0, None
+        wanted = ColumnFilter(self.source)
+        n_rows = 0
+        schema = None
         self.notes, partitions = Notes(), HivePartitions.of(self.files, self.source)
         for path in {file.path: None for file in self.files}.keys() - {chunk.file.path for chunk in self.chunks}:
             self.notes.add(f"no rows in {mask(path)}")
@@ -133,9 +135,12 @@ def is_steady(kind: pa.DataType) -> bool:
     if pa.types.is_dictionary(kind):
         return is_text(kind.value_type)
     return (
-        is_text(kind) or pa.types.is_temporal(kind) or pa.types.is_boolean(kind) or pa.types.is_null(kind)
+        is_text(kind)
+        or pa.types.is_temporal(kind)
+        or pa.types.is_boolean(kind)
+        or pa.types.is_null(kind)
         or is_number(kind)
-    )  # fmt: skip
+    )
 
 
 def _cut(sizes: Sequence[int], most: int) -> list[tuple[int, ...]]:

@@ -18,7 +18,9 @@ import numpy as np
 from gpupipe.io.file_streams import ByteRange
 
 BLOCK_BYTES = 1 << 18  # a block and its temporary arrays fit into the CPU cache
-BITS, ONE, LAST = 64, np.uint64(1), np.uint64(63)
+BITS = 64
+ONE = np.uint64(1)
+LAST = np.uint64(63)
 NEWLINE, RETURN = 10, 13
 
 
@@ -104,7 +106,9 @@ def align_to_rows(spans: Sequence[ByteRange], scans: Sequence[RowScan]) -> RowRa
     The first span starts with a row, the last ends with the file. A span in which no row ends is merged with the
     previous one.
     """
-    starts, in_quotes, holds_break = [spans[0][0]], 0, False
+    starts = [spans[0][0]]
+    in_quotes = 0
+    holds_break = False
     for i, found in enumerate(scans):
         if not found.is_regular[in_quotes]:
             return None

@@ -37,7 +37,9 @@ class UnsupportedOnDevice(Exception):
 
     def __init__(self, what: str, where: str, fix: str) -> None:
         super().__init__(what)
-        self.what, self.where, self.fix = what, f"read: {where}", fix
+        self.what = what
+        self.where = f"read: {where}"
+        self.fix = fix
 
 
 def joined_tables(tables: Mapping[str, JoinedTable] | None) -> dict[str, JoinedTable]:

@@ -214,7 +214,9 @@ class FrameStream:
 
         Raise DataError if a file cannot be read, or there are no rows; SchemaError if a column is missing.
         """
-        source, wanted, n_rows = self.stream.source, ColumnFilter(self.stream.source), 0
+        source = self.stream.source
+        wanted = ColumnFilter(self.stream.source)
+        n_rows = 0
         for file in self.stream.files:
             chunks = [chunk.groups for chunk in self.stream.chunks if chunk.file is file]
             for columns in self._of_file(file, chunks, wanted):

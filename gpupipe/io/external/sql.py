@@ -208,8 +208,10 @@ def _require_select(connection: Any, sql: str, label: str) -> None:
 
 
 DRIVERS: dict[str, Callable[[str, TableSource, str, tuple[str, ...]], AbstractContextManager[Rows]]] = {
-    "postgresql": _postgresql, "sqlite": _sqlite, "duckdb": _duckdb,
-}  # fmt: skip
+    "postgresql": _postgresql,
+    "sqlite": _sqlite,
+    "duckdb": _duckdb,
+}
 
 
 def _require_parsed(parse: Callable[[str], Any], sql: str, label: str, secrets: tuple[str, ...]) -> None:

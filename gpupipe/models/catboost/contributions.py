@@ -30,8 +30,12 @@ def explained_catboost(trees: CatBoostTrees, task: Task) -> ExplainedTrees:
     outcomes = test_outcomes(trees)
     return ExplainedTrees(
         pack_trees(*_binary_trees(trees), CategoryWords(is_exact=True), trees.n_tests),
-        trees.bias.copy(), scale, read=lambda X: outcomes(X).astype(np.float32), players=player, shares=shares,
-    )  # fmt: skip
+        trees.bias.copy(),
+        scale,
+        read=lambda X: outcomes(X).astype(np.float32),
+        players=player,
+        shares=shares,
+    )
 
 
 def _columns_of_tests(trees: CatBoostTrees) -> list[tuple[int, ...]]:

@@ -35,8 +35,10 @@ def trees_from_json(document: Mapping[str, Any], importance: Sequence[float]) ->
     statistics = _Statistics(tests, document.get("ctr_data", {}), features.get("ctrs", []))
     trees = document["oblivious_trees"]
     splits = [[split["split_index"] for split in tree["splits"] or ()] for tree in trees]
-    leaves = [np.array(tree["leaf_values"], np.float64).reshape(1 << len(own), -1)
-              for tree, own in zip(trees, splits, strict=True)]  # fmt: skip
+    leaves = [
+        np.array(tree["leaf_values"], np.float64).reshape(1 << len(own), -1)
+        for tree, own in zip(trees, splits, strict=True)
+    ]
     loss = document["model_info"]["params"]["loss_function"]["type"]
     arrays: dict[str, Any] = {
         **tests.arrays, **statistics.arrays,
@@ -54,16 +56,21 @@ class _Tests:
         numbers, categories = features.get("float_features", []), features.get("categorical_features", [])
         self.number_columns = {f["feature_index"]: f["flat_feature_index"] for f in numbers}
         self.category_columns = {f["feature_index"]: f["flat_feature_index"] for f in categories}
-        over = [(f["flat_feature_index"], border, f["nan_value_treatment"] == "AsTrue")
-                for f in numbers for border in f["borders"] or ()]  # fmt: skip
+        over = [
+            (f["flat_feature_index"], border, f["nan_value_treatment"] == "AsTrue")
+            for f in numbers
+            for border in f["borders"] or ()
+        ]
         equal = [(f["flat_feature_index"], value % (1 << 32)) for f in categories for value in f.get("values") or ()]
         self.position = {(1, column, np.float32(border)): i for i, (column, border, _) in enumerate(over)}
         self.position |= {(2, column, value): len(over) + i for i, (column, value) in enumerate(equal)}
         self.arrays = {
-            "number_column": [column for column, _, _ in over], "number_border": [border for _, border, _ in over],
+            "number_column": [column for column, _, _ in over],
+            "number_border": [border for _, border, _ in over],
             "number_missing": [missing for _, _, missing in over],
-            "category_column": [column for column, _ in equal], "category_hash": [value for _, value in equal],
-        }  # fmt: skip
+            "category_column": [column for column, _ in equal],
+            "category_hash": [value for _, value in equal],
+        }
 
     def part(self, element: Mapping[str, Any]) -> tuple[int, int]:
         """Return the kind and the position of a part of a combination: a column of categories, or a test."""
@@ -116,7 +123,9 @@ def _values(statistic: Mapping[str, Any], counts: HostArray, denominator: int) -
         good, total = counts[:, 0], np.full(len(counts), denominator)
         other = denominator
     elif kind == "Borders":
-        good, total, other = counts[:, statistic["target_border_idx"] + 1 :].sum(axis=1), counts.sum(axis=1), 0
+        good = counts[:, statistic["target_border_idx"] + 1 :].sum(axis=1)
+        total = counts.sum(axis=1)
+        other = 0
     else:
         raise ValueError(f"it has statistics of the type {kind!r:.40}, which gpupipe does not train")
     prior, weight, shift, scale = (

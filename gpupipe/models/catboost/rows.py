@@ -80,12 +80,24 @@ def _compiled_outcomes(trees: CatBoostTrees) -> Callable[[HostArray], HostArray]
     columns = np.unique(np.concatenate([trees.category_column, trees.part[~trees.part_is_test]]))
     place = np.where(trees.part_is_test, trees.part, np.searchsorted(columns, trees.part))
     tests = ObliviousTests(
-        trees.number_column, trees.number_border, trees.number_missing,
-        np.searchsorted(columns, trees.category_column), trees.category_hash, columns,
-        trees.part_is_test, place, trees.combination_start, trees.table_combination, trees.table_start,
-        trees.table_hash, trees.statistic_table, trees.statistic_start[:-1], trees.statistic_value,
-        trees.test_statistic, trees.test_border,
-    )  # fmt: skip
+        trees.number_column,
+        trees.number_border,
+        trees.number_missing,
+        np.searchsorted(columns, trees.category_column),
+        trees.category_hash,
+        columns,
+        trees.part_is_test,
+        place,
+        trees.combination_start,
+        trees.table_combination,
+        trees.table_start,
+        trees.table_hash,
+        trees.statistic_table,
+        trees.statistic_start[:-1],
+        trees.statistic_value,
+        trees.test_statistic,
+        trees.test_border,
+    )
     arrays = [read_only(values.astype(dtype)) for values, dtype in zip(tests, TEST_DTYPES, strict=True)]
     n_tables = len(trees.table_combination)
 
@@ -108,8 +120,10 @@ class _Tests:
         place = {column: i for i, column in enumerate(self._columns)}
         self._category_place = np.array([place[column] for column in trees.category_column.tolist()], np.intp)
         self._has_missing = bool(trees.number_missing.any())
-        parts = [(bool(is_test), part if is_test else place[part])
-                 for is_test, part in zip(trees.part_is_test.tolist(), trees.part.tolist(), strict=True)]  # fmt: skip
+        parts = [
+            (bool(is_test), part if is_test else place[part])
+            for is_test, part in zip(trees.part_is_test.tolist(), trees.part.tolist(), strict=True)
+        ]
         self._combinations = [parts[start:end] for start, end in pairwise(trees.combination_start.tolist())]
         first_value = trees.statistic_start
         self._tables = []

@@ -46,11 +46,19 @@ _STOP = {
     "boosting_type": "Plain", "bootstrap_type": "Bernoulli", "subsample": 0.9, "border_count": 254,
 }  # fmt: skip
 _CLASS = _STOP | {
-    "learning_rate": 0.08, "depth": 7, "random_strength": 0.8, "one_hot_max_size": 15, "leaf_estimation_iterations": 1,
-}  # fmt: skip
+    "learning_rate": 0.08,
+    "depth": 7,
+    "random_strength": 0.8,
+    "one_hot_max_size": 15,
+    "leaf_estimation_iterations": 1,
+}
 _NUMBER = _STOP | {
-    "learning_rate": 0.09, "depth": 9, "random_strength": 0.0, "one_hot_max_size": 20, "leaf_estimation_iterations": 20,
-}  # fmt: skip
+    "learning_rate": 0.09,
+    "depth": 9,
+    "random_strength": 0.0,
+    "one_hot_max_size": 20,
+    "leaf_estimation_iterations": 20,
+}
 
 
 @MODELS.register("catboost")

@@ -119,9 +119,11 @@ def read_trees(data: bytes, expected: Description) -> CatBoostTrees:
 
 def _check_tests(trees: CatBoostTrees, n_columns: int) -> None:
     for names in (
-        ("number_column", "number_border", "number_missing"), ("category_column", "category_hash"),
-        ("part_is_test", "part"), ("test_statistic", "test_border"),
-    ):  # fmt: skip
+        ("number_column", "number_border", "number_missing"),
+        ("category_column", "category_hash"),
+        ("part_is_test", "part"),
+        ("test_statistic", "test_border"),
+    ):
         _check(len({len(getattr(trees, name)) for name in names}) == 1, f"{names[0]} and {names[-1]} differ in length")
     _check_range(trees.number_column, n_columns, "number_column")
     _check_range(trees.category_column, n_columns, "category_column")

@@ -44,7 +44,9 @@ class ScaledExplainer(Explainer):
     """Margins of a model in other units: ``offset + unit * margin``, with float64 arrays of shape (n_margins,)."""
 
     def __init__(self, model: Explainer, offset: HostArray, unit: HostArray) -> None:
-        self._model, self._offset, self._unit = model, offset, unit
+        self._model = model
+        self._offset = offset
+        self._unit = unit
 
     @property
     def method(self) -> Method:
@@ -100,7 +102,9 @@ def to_outputs(found: Contributions) -> Contributions:
     Kundaje, "Learning important features through propagating activation differences", ICML 2017, and of Chen, Lundberg
     and Lee, "Explaining a series of models by propagating Shapley values", Nature Communications 13 (2022) 4512).
     """
-    values, base, margins = found.values, found.base, found.margins
+    values = found.values
+    base = found.base
+    margins = found.margins
     if found.scale in ("probability", "score"):
         return found
     if found.scale == "log of the value":

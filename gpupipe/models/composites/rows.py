@@ -175,10 +175,12 @@ def _tree_groups(placed: Sequence[PlacedModel], engine: HostEngine, n_columns: i
     for each in placed:
         model = each.model
         trees = (
-            model.trees() if isinstance(model, FittedXGBoost)
-            else model.estimator.trees if isinstance(model, FittedLightGBM)
+            model.trees()
+            if isinstance(model, FittedXGBoost)
+            else model.estimator.trees
+            if isinstance(model, FittedLightGBM)
             else None
-        )  # fmt: skip
+        )
         if trees is None:
             continue
         n_outputs = trees.n_outputs

@@ -215,7 +215,10 @@ class OutputExplainer(Explainer):
     """
 
     def __init__(self, outputs: Predict, background: HostArray, scale: Scale, n_margins: int) -> None:
-        self._outputs, self._background, self._scale, self._n_margins = outputs, background, scale, n_margins
+        self._outputs = outputs
+        self._background = background
+        self._scale = scale
+        self._n_margins = n_margins
 
     @property
     def method(self) -> Method:

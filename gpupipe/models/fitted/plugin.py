@@ -166,7 +166,9 @@ def _check_described(plugin: Any) -> dict[str, str]:
 
 def _require(plugin: Mapping[str, str], where: str) -> InstalledPlugin:
     """Return the installed plug-in that a model needs; raise ConfigError if it is not there."""
-    name, distribution, version = plugin["name"], plugin["distribution"], plugin["version"]
+    name = plugin["name"]
+    distribution = plugin["distribution"]
+    version = plugin["version"]
     if name in MODELS:
         MODELS.get(name)
     installed = MODELS.plugin(name)

@@ -50,7 +50,9 @@ def _linked_sums(
 
     from gpupipe_kernels.rows.links import apply_float64_link
 
-    sums, link, n_outputs = tree_sums(packed, np.zeros(n_sums), engine), model.link, model.n_outputs
+    sums = tree_sums(packed, np.zeros(n_sums), engine)
+    link = model.link
+    n_outputs = model.n_outputs
     if engine == "numpy":
         return lambda X: apply_float64_link(link, sums(X).reshape(-1, n_outputs)).reshape(-1, n_sums)
     from gpupipe_kernels.rows.trees_numba import transform_float64

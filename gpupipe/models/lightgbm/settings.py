@@ -55,13 +55,21 @@ METRICS_OF_DIFFERENCES = frozenset({None, "l1", "l2", "mae", "mse", "rmse", "qua
 # LGBM_TD_CLASS and LGBM_TD_REG of pytabkit 1.7.3, default_params.py, with a fifth of the rows held out.
 _STOP = {"n_estimators": 1000, "early_stopping_rounds": 300, "validation_fraction": 0.2}
 _CLASS = _STOP | {
-    "learning_rate": 0.04, "subsample": 0.75, "subsample_freq": 1, "num_leaves": 50, "min_child_samples": 40,
+    "learning_rate": 0.04,
+    "subsample": 0.75,
+    "subsample_freq": 1,
+    "num_leaves": 50,
+    "min_child_samples": 40,
     "min_child_weight": 1e-7,
-}  # fmt: skip
+}
 _NUMBER = _STOP | {
-    "learning_rate": 0.05, "subsample": 0.7, "subsample_freq": 1, "num_leaves": 100, "min_child_samples": 3,
+    "learning_rate": 0.05,
+    "subsample": 0.7,
+    "subsample_freq": 1,
+    "num_leaves": 100,
+    "min_child_samples": 3,
     "min_child_weight": 1e-7,
-}  # fmt: skip
+}
 
 
 @MODELS.register("lightgbm")
@@ -255,7 +263,9 @@ class LightGBM(BoostingSettings):
         if context.task == "ranking":
             own = order_by_group(X, y, context.groups, context.backend)
             own.require_sizes(MOST_ROWS, "LightGBM")
-            X, y, rows["group"] = own.X, own.y, own.sizes
+            X = own.X
+            y = own.y
+            rows["group"] = own.sizes
             if validation is not None:
                 held = order_by_group(validation.X, validation.y, validation.groups, context.backend)
                 rows |= {"eval_X": (held.X,), "eval_y": (held.y,), "eval_group": [held.sizes], "eval_at": (CUTOFF,)}

@@ -47,7 +47,10 @@ LINKS = {
     **dict.fromkeys(("fair", "huber", "mape", "quantile", "regression", "regression_l1", *RANKED), Link.IDENTITY),
 }
 # Bits of a decision type: categorical, default left, and what a missing value is (0 zero, 1 also zeros, 2 NaN).
-CATEGORICAL, DEFAULT_LEFT, MISSING_SHIFT, MISSING_NAN = 1, 2, 2, 2
+CATEGORICAL = 1
+DEFAULT_LEFT = 2
+MISSING_SHIFT = 2
+MISSING_NAN = 2
 ZERO = float(np.float32(1e-35))  # LightGBM predicts numbers up to this magnitude as 0
 BELOW_ZERO = np.nextafter(np.float32(-ZERO), np.float32(-np.inf))
 

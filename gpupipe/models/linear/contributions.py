@@ -95,7 +95,9 @@ class LinearExplainer(Explainer):
     def __init__(
         self, coef: HostArray, intercept: HostArray, background: HostArray, scale: Scale, n_margins: int
     ) -> None:
-        self._coef, self._intercept, self._background = coef, intercept, background
+        self._coef = coef
+        self._intercept = intercept
+        self._background = background
         self._scale, self._n_margins = scale, n_margins
 
     def contributions(self, X: HostArray) -> Contributions:

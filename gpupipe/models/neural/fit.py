@@ -69,12 +69,22 @@ def fit_network(
         heights = (len(step.problem.training),)
         return train_shard(
             ShardedProblem(
-                step.model, problem.architecture, context.task, context.seed, heights, step.n_epochs,
-                tuple(context.quantiles), tuple(context.targets),
+                step.model,
+                problem.architecture,
+                context.task,
+                context.seed,
+                heights,
+                step.n_epochs,
+                tuple(context.quantiles),
+                tuple(context.targets),
             ),
-            shard, n_threads, partial(open_group, n_processes, n_threads), open_checkpoint(resources, step.is_refit),
-            resources.safe_point, resources.show_progress,
-        )  # fmt: skip
+            shard,
+            n_threads,
+            partial(open_group, n_processes, n_threads),
+            open_checkpoint(resources, step.is_refit),
+            resources.safe_point,
+            resources.show_progress,
+        )
 
     trained, found = train_twice(TrainingStep(model, problem), train)
     receipt = receipts[0]
@@ -177,7 +187,9 @@ def open_checkpoint(resources: Resources, is_refit: bool = False) -> Checkpoint 
 
 def _describe(trained: TrainedNetwork, found: TrainedNetwork, resources: Resources, who: str) -> Iterator[str]:
     """Yield the notes of a training and of the one that found its number of epochs; `who` names the ranks."""
-    progress, spec, n_ranks = found.progress, found.spec, found.n_ranks
+    progress = found.progress
+    spec = found.spec
+    n_ranks = found.n_ranks
     best = progress.epochs[progress.best]
     shared = f", shared by {n_ranks} {who}" if n_ranks > 1 else ""
     yield (

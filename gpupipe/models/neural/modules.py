@@ -77,7 +77,9 @@ class Attention(nn.Module):
 
     def __init__(self, width: int, heads: int, dropout: float, first: bool) -> None:
         super().__init__()
-        self.heads, self.dropout, self.first = heads, dropout, first
+        self.heads = heads
+        self.dropout = dropout
+        self.first = first
         self.query = nn.Linear(width, width)
         self.key_value = nn.Linear(width, 2 * width)
         self.out = nn.Linear(width, width)

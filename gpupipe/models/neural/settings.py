@@ -24,7 +24,9 @@ if TYPE_CHECKING:
     from gpupipe.backends.base import Backend
 
 Rate = Annotated[float, Field(ge=0, lt=1)]
-LEAST_BATCH, MOST_BATCH, STEPS_PER_EPOCH = 256, 4096, 64
+LEAST_BATCH = 256
+MOST_BATCH = 4096
+STEPS_PER_EPOCH = 64
 ROWS_PER_BIN = 32  # with fewer rows per bin, a network overfits
 
 # AdamW at a constant rate, stopped after 16 epochs without a better loss on a fifth of the rows: the protocol of
@@ -176,11 +178,17 @@ class FtTransformer(NeuralSettings):
     tuned: ClassVar[Mapping[Task, Mapping[str, Any]]] = {
         task: _STOP
         | {
-            "embedding_size": 192, "depth": 3, "hidden": 256, "heads": 8, "learning_rate": 1e-4, "weight_decay": 1e-5,
-            "attention_dropout": 0.2, "hidden_dropout": 0.1,
+            "embedding_size": 192,
+            "depth": 3,
+            "hidden": 256,
+            "heads": 8,
+            "learning_rate": 1e-4,
+            "weight_decay": 1e-5,
+            "attention_dropout": 0.2,
+            "hidden_dropout": 0.1,
         }
         for task in SUPERVISED
-    }  # fmt: skip
+    }
 
     embedding_size: PositiveInt = Field(32, description="Length of the token of each column; a multiple of heads.")
     depth: PositiveInt = Field(2, description="Number of blocks.")

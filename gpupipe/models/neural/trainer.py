@@ -85,7 +85,10 @@ class Trainer:
         mean_weight: float,
         processes: Communicator,
     ) -> None:
-        self.network, self.spec, self.settings, self.processes = network, spec, spec.model, processes
+        self.network = network
+        self.spec = spec
+        self.settings = spec.model
+        self.processes = processes
         self.training, self.validation = training, validation
         self.rows_of_steps, self.mean_weight = rows_of_steps, mean_weight
         self.device = next(network.parameters()).device

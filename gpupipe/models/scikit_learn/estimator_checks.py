@@ -132,7 +132,9 @@ def _check_forest(forest: Any) -> None:
 
 
 def _check_boosting(boosting: Any) -> None:
-    width, mapper, n_trees = width_of(boosting), boosting._bin_mapper, boosting.n_trees_per_iteration_
+    width = width_of(boosting)
+    mapper = boosting._bin_mapper
+    n_trees = boosting.n_trees_per_iteration_
     if hasattr(boosting, "_in_fit") or type(mapper).__name__ != "_BinMapper":
         raise ValueError("histogram gradient boosting is not in the state of a fitted estimator")
     is_categorical, thresholds = mapper.is_categorical_, mapper.bin_thresholds_
@@ -183,7 +185,10 @@ def _check_preprocessor(preprocessor: Any, width: int) -> None:
 def _check_neighbors(neighbors: Any) -> None:
     import numpy as np
 
-    width, rows, y, n_rows = width_of(neighbors), neighbors._fit_X, neighbors._y, neighbors.n_samples_fit_
+    width = width_of(neighbors)
+    rows = neighbors._fit_X
+    y = neighbors._y
+    n_rows = neighbors.n_samples_fit_
     if rows.ndim != 2 or rows.dtype.kind != "f" or rows.shape != (n_rows, width) or y.shape[:1] != (n_rows,):
         raise ValueError(
             f"nearest neighbors of {width:,} columns have rows of shape {rows.shape} and targets of shape {y.shape}"

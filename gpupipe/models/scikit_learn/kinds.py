@@ -35,7 +35,7 @@ KINDS: dict[str, frozenset[Task]] = {
     "Pipeline": CLASSIFICATION | REGRESSION,
     "KMeans": frozenset({"clustering"}),
     "PCA": frozenset({"embedding"}),
-}  # fmt: skip
+}
 # Estimators of gpupipe's own models, which do not write to the rows that they predict.
 OURS = frozenset((_CLASSIFIERS + " " + _REGRESSORS).split()) | {"KMeans", "PCA"}
 

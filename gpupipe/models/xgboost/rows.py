@@ -26,7 +26,9 @@ def forest_scores(
 
     n_outputs = len(models[0].base)
     packed = join_forests([model.packed for model in models], columns, n_columns, n_outputs)
-    base, link, m = np.concatenate([model.base for model in models]), models[0].link, len(models)
+    base = np.concatenate([model.base for model in models])
+    link = models[0].link
+    m = len(models)
 
     def compiled() -> Callable[[Array], Array]:
         from gpupipe_kernels.launch import read_only
@@ -99,7 +101,9 @@ def _numpy_scores(trees: XGBoostTrees) -> Callable[[Array], Array]:
     from gpupipe.models.fitted.tree_sums import numpy_sums
     from gpupipe_kernels.rows.links import apply_link
 
-    sums, link, n_outputs = numpy_sums(trees.packed, trees.base), trees.link, len(trees.base)
+    sums = numpy_sums(trees.packed, trees.base)
+    link = trees.link
+    n_outputs = len(trees.base)
 
     def scores(X: Any) -> Array:
         out = apply_link(link, sums(X)).astype(np.float64)

@@ -63,12 +63,20 @@ METRICS_OF_DIFFERENCES = frozenset({"rmse", "mae", "quantile"})
 # below). AutoGluon 1.6 has the same patience for up to 10,000 rows.
 _XGB_STOP = {"n_estimators": 1000, "early_stopping_rounds": 300, "validation_fraction": 0.2}
 _XGB_CLASS = _XGB_STOP | {
-    "max_depth": 6, "learning_rate": 0.08, "subsample": 0.65, "colsample_bylevel": 0.9, "min_child_weight": 5e-6,
+    "max_depth": 6,
+    "learning_rate": 0.08,
+    "subsample": 0.65,
+    "colsample_bylevel": 0.9,
+    "min_child_weight": 5e-6,
     "reg_lambda": 0.0,
-}  # fmt: skip
+}
 _XGB_NUMBER = _XGB_STOP | {
-    "max_depth": 9, "learning_rate": 0.05, "subsample": 0.7, "min_child_weight": 2.0, "reg_lambda": 0.0,
-}  # fmt: skip
+    "max_depth": 9,
+    "learning_rate": 0.05,
+    "subsample": 0.7,
+    "min_child_weight": 2.0,
+    "reg_lambda": 0.0,
+}
 
 
 @MODELS.register("xgboost")

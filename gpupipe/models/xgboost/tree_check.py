@@ -85,7 +85,9 @@ def _check_links(tree: Mapping[str, Array], n_columns: int, width: int) -> int:
     left, right, parents, column = (
         tree[name].astype(np.int64) for name in ("left_children", "right_children", "parents", "split_indices")
     )
-    leaf, default_left, n_nodes = left == -1, tree["default_left"], len(left)
+    leaf = left == -1
+    default_left = tree["default_left"]
+    n_nodes = len(left)
     check_nodes(left, right, column, leaf, n_columns)
     deleted = (column == DELETED) & (default_left == 1)
     inner = np.flatnonzero(~leaf)

@@ -118,7 +118,9 @@ class _Partitions(xgboost.DataIter):  # type: ignore[misc]
     """Data iterator that passes one partition at a time to XGBoost."""
 
     def __init__(self, made: _Matrices, mask: Array | None, prefix: str | None) -> None:
-        self.made, self.mask, self.at = made, mask, 0
+        self.made = made
+        self.mask = mask
+        self.at = 0
         self.spans = list(pairwise(made.X.bounds))
         super().__init__(cache_prefix=prefix)
 

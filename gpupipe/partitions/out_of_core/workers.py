@@ -44,7 +44,9 @@ class OutOfCoreWorkers(Workers):
     label = "one partition at a time, the others on disk"
 
     def __init__(self, backend: Backend, store: FileStore, reason: str = "") -> None:
-        self.backend, self.store, self.reason = backend, store, reason
+        self.backend = backend
+        self.store = store
+        self.reason = reason
         self._tasks, self._seconds = 0, 0.0
 
     def map(

@@ -53,7 +53,9 @@ class PartitionedCounter:
         self, columns: Sequence[CategoryExpr], target: Target, group: Sequence[ResultHandle[Array]], n_folds: int
     ) -> list[Tables]:
         """See `CategoryCounter.targets`; counts of classes are merged as a tree, sums in the order of the rows."""
-        lighter, n_classes, workers = _lighter(columns), target.n_classes, self.table.workers
+        lighter = _lighter(columns)
+        n_classes = target.n_classes
+        workers = self.table.workers
 
         def count(backend: Backend, table: Table, values: Array, group: Array) -> list[list[Tables]]:
             return _counter(backend, table).target_parts(lighter, Target(values, n_classes), group, n_folds, 0)

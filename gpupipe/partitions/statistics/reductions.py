@@ -52,7 +52,9 @@ class PartitionedReducer(Reducer):
         scale: WeightScale | None = None,
     ) -> None:
         super().__init__(backend, engine)
-        self.table, self.weights, self.scale = table, weights, scale
+        self.table = table
+        self.weights = weights
+        self.scale = scale
 
     def quantiles(self, columns: Sequence[Any], shares: Sequence[float]) -> list[tuple[Moments, list[float]]]:
         """See `Reducer.quantiles` and `WeightedReducer.quantiles`."""

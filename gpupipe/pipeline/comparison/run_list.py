@@ -75,8 +75,9 @@ def list_runs(folder: str | os.PathLike[str] = "runs", sort_by: str | None = Non
     if sort_by is not None and sort_by not in names:
         fix = did_you_mean(sort_by, names) or f"the metrics are {', '.join(names) or 'none'}"
         raise ConfigError(f"no run has the metric {sort_by!r}", where=os.fspath(folder), fix=fix)
-    frame = pd.DataFrame([[*map(row.get, COLUMNS), *map(row["metrics"].get, names)] for row in rows],
-                         columns=[*COLUMNS, *names])  # fmt: skip
+    frame = pd.DataFrame(
+        [[*map(row.get, COLUMNS), *map(row["metrics"].get, names)] for row in rows], columns=[*COLUMNS, *names]
+    )
     frame = frame.astype({name: "float64" for name in ("value", "seconds", *names)})
     frame["started"] = pd.to_datetime(frame["started"], utc=True, errors="coerce")
     frame = frame.sort_values(["started", "run"], ascending=[False, True], na_position="last", ignore_index=True)

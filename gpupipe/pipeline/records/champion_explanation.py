@@ -50,7 +50,9 @@ class _ChampionRows:
     """Explained rows of the exported model, in the order in which they were drawn."""
 
     def __init__(self, job: Job, outcome: LeaderboardResult, explained: ExplainedRows) -> None:
-        self._job, self._outcome, self._explained = job, outcome, explained
+        self._job = job
+        self._outcome = outcome
+        self._explained = explained
         self._model = outcome.champion.model.portable()
         generator = make_generator(job.config.seed, "rows with contributions")
         self._drawn = generator.permutation(len(explained.rows))[:MOST_ROWS]
@@ -88,14 +90,22 @@ class _ChampionRows:
                 margins = slice(middle, middle + 1)
             reports.append(
                 TargetContributions(
-                    target=own.target, scale=found.scale, method=found.method, columns=columns,
-                    values=np.ascontiguousarray(values[:, :, margins]), base=np.atleast_1d(found.base)[margins],
-                    labels=margin_labels(own, classes), order=margin_order(part, classes),
-                    has_classes=own.n_classes > 0, examples=example_rows(own, part, y, classes, row_ids),
-                    n_candidates=n_candidates, is_in_sample=folds is not None,
-                    is_calibrated=self._outcome.decision.calibrates, divided=found.divided,
+                    target=own.target,
+                    scale=found.scale,
+                    method=found.method,
+                    columns=columns,
+                    values=np.ascontiguousarray(values[:, :, margins]),
+                    base=np.atleast_1d(found.base)[margins],
+                    labels=margin_labels(own, classes),
+                    order=margin_order(part, classes),
+                    has_classes=own.n_classes > 0,
+                    examples=example_rows(own, part, y, classes, row_ids),
+                    n_candidates=n_candidates,
+                    is_in_sample=folds is not None,
+                    is_calibrated=self._outcome.decision.calibrates,
+                    divided=found.divided,
                 )
-            )  # fmt: skip
+            )
         return reports
 
     def _usable_background(self) -> HostArray:
@@ -115,7 +125,9 @@ class _ChampionRows:
         is_exact = explainer.method.startswith("exact")
         n = min(len(self._X), MOST_ROWS if is_exact else MOST_ROWS_SAMPLED)
         parts: list[Explanation] = []
-        done, step, spent = 0, FIRST_ROWS if is_exact else 1, 0.0
+        done = 0
+        step = FIRST_ROWS if is_exact else 1
+        spent = 0.0
         with self._job.timeline.show_progress(lambda: ProgressReport(done, n, "row")):
             while done < n:
                 start = time.perf_counter()
@@ -197,10 +209,14 @@ def example_rows(
         mean = scores.mean() if codes is None else output[:, code].mean()
         found.append(
             ExampleRow(
-                title=f"{name} prediction", row=int(row_ids[i]), position=int(i),
+                title=f"{name} prediction",
+                row=int(row_ids[i]),
+                position=int(i),
                 margin=0 if codes is None else list(classes).index(code),
-                predicted=float(scores[i]), mean=float(mean), label=goal.label_texts[code] if goal.n_classes else "",
+                predicted=float(scores[i]),
+                mean=float(mean),
+                label=goal.label_texts[code] if goal.n_classes else "",
                 actual=goal.label_texts[int(y[i])] if goal.n_classes else float(y[i]),
             )
-        )  # fmt: skip
+        )
     return found

@@ -51,9 +51,11 @@ def collect_reference(job: Job, outcome: LeaderboardResult, rows: Array) -> Drif
         recorded = outcome.leaderboard[0].metrics
         metrics = {name: MetricReference(v, n_rows) for name, v in recorded.items() if math.isfinite(v)}
     return DriftReference(
-        tuple(_input_references(job, outcome, rows)), tuple(score_references(predicted, job.goal)), metrics,
+        tuple(_input_references(job, outcome, rows)),
+        tuple(score_references(predicted, job.goal)),
+        metrics,
         job.config.split.time or "",
-    )  # fmt: skip
+    )
 
 
 def _input_references(job: Job, outcome: LeaderboardResult, rows: Array) -> list[DriftColumn]:

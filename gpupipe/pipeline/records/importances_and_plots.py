@@ -59,7 +59,9 @@ def draw(job: Job, outcome: LeaderboardResult) -> list[ModelPlots]:
 
 
 def _draw(job: Job, held_out: HeldOutPredictions) -> ModelPlots:
-    task, n_classes, threshold = job.goal.task, job.goal.n_classes, held_out.decision.threshold
+    task = job.goal.task
+    n_classes = job.goal.n_classes
+    threshold = held_out.decision.threshold
 
     def measure(backend: Backend, truth: Truth | None, rows: Prediction) -> ModelPlots:
         if rows.label is not None:
@@ -141,7 +143,9 @@ def measure_importances(
     if settings is None or explained is None:
         return []
     X = explained.X
-    trained, decision, backend = outcome.explained.trained, outcome.explained_decision, job.backend
+    trained = outcome.explained.trained
+    decision = outcome.explained_decision
+    backend = job.backend
     groups: dict[str, list[int]] = {}
     read = set(trained.model.columns_read() or range(X.shape[1]))
     for i, inputs in enumerate(trained.features.lineage.values()):

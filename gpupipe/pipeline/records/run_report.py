@@ -39,10 +39,16 @@ from gpupipe.units import format_latency
 
 
 def write_report(
-    folder: Path, job: Job, outcome: LeaderboardResult, importances: Sequence[ColumnImportance],
-    contributions: Sequence[TargetContributions], drawings: Sequence[ModelPlots], tuned: Sequence[ModelEntry] = (),
-    coverages: Sequence[IntervalCoverage | None] = (None,), split: SplitRecord | None = None,
-) -> None:  # fmt: skip
+    folder: Path,
+    job: Job,
+    outcome: LeaderboardResult,
+    importances: Sequence[ColumnImportance],
+    contributions: Sequence[TargetContributions],
+    drawings: Sequence[ModelPlots],
+    tuned: Sequence[ModelEntry] = (),
+    coverages: Sequence[IntervalCoverage | None] = (None,),
+    split: SplitRecord | None = None,
+) -> None:
     """Write report.html and plots/ into `folder`.
 
     `contributions`, `drawings` and `coverages` are those of each target, `tuned` the entries with the best parameters
@@ -101,9 +107,13 @@ def write_report(
     )
     if not job.goal.targets:
         data = replace(
-            data, classification=one.classification, regression=one.regression, quantiles=one.quantiles,
-            ndcg=one.ndcg, intervals=one.intervals,
-        )  # fmt: skip
+            data,
+            classification=one.classification,
+            regression=one.regression,
+            quantiles=one.quantiles,
+            ndcg=one.ndcg,
+            intervals=one.intervals,
+        )
     render(data, folder, config.report)
 
 

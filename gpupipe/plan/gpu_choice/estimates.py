@@ -179,9 +179,15 @@ class _Estimator:
         costs = {n: self._gpu_cost(gpu, each) for n, each in ours.items()}
         cpu_costs = {n: self._cpu_cost(each) for n, each in theirs.items()}
         return GpuEstimate(
-            gpu, "", plan, time, watts, self._gpu_cost(gpu, total), smaller_from(ours, theirs),
+            gpu,
+            "",
+            plan,
+            time,
+            watts,
+            self._gpu_cost(gpu, total),
+            smaller_from(ours, theirs),
             smaller_from(costs, cpu_costs),
-        )  # fmt: skip
+        )
 
     def _gpu_time(self, gpu: GpuSpec, work: list[StageWork]) -> RunTime:
         return gpu_time(work, gpu, self.core, self.n_threads)

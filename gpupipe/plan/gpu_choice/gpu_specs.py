@@ -106,9 +106,14 @@ def load_gpus() -> GpuCatalog:
 
 def _spec(row: dict[str, Any], sources: dict[str, str]) -> GpuSpec:
     major, minor = map(int, row["capability"].split("."))
-    return GpuSpec(**{
-        **row, "capability": (major, minor), "cloud": row["cloud"] or "", "source": sources[row["source"]],
-    })  # fmt: skip
+    return GpuSpec(
+        **{
+            **row,
+            "capability": (major, minor),
+            "cloud": row["cloud"] or "",
+            "source": sources[row["source"]],
+        }
+    )
 
 
 def _words(name: str) -> set[str]:

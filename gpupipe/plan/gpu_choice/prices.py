@@ -11,7 +11,9 @@ from typing import Any
 from gpupipe.errors import ConfigError
 from gpupipe.plan.gpu_choice.gpu_specs import require_known
 
-CPU, KWH, CURRENCY = "cpu", "kwh", "currency"
+CPU = "cpu"
+KWH = "kwh"
+CURRENCY = "currency"
 JOULES_PER_KWH, SECONDS_PER_HOUR = 3.6e6, 3600
 
 

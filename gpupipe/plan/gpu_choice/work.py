@@ -172,8 +172,9 @@ def linear_prediction(n_rows: int, n_columns: int, n_outputs: int) -> Work:
     return Work(n_bytes=float(FLOAT * n_rows * n_columns), flops=2.0 * n_rows * n_columns * n_outputs, n_steps=1)
 
 
-def features(n_fitted: int, n_written: int, encoded_row: float, n_instructions: int, n_columns: int, *,
-             on_device: bool) -> Work:  # fmt: skip
+def features(
+    n_fitted: int, n_written: int, encoded_row: float, n_instructions: int, n_columns: int, *, on_device: bool
+) -> Work:
     """Return the work of fitting features to `n_fitted` rows and writing the matrix of `n_written` rows.
 
     A device reads a row and writes its columns in one launch. The host reads and writes a float32 per instruction.

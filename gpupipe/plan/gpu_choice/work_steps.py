@@ -65,9 +65,14 @@ class WorkSteps(RunSteps):
     stages: list[StageWork] = field(default_factory=list)
 
     def _add(
-        self, name: str, kind: str, work: Work, on_device: bool | None = None, moved: float = 0.0,
+        self,
+        name: str,
+        kind: str,
+        work: Work,
+        on_device: bool | None = None,
+        moved: float = 0.0,
         is_limit: bool = False,
-    ) -> None:  # fmt: skip
+    ) -> None:
         there = self.on_device if on_device is None else on_device
         self.stages.append(StageWork(name, kind, work, there, moved if self.on_device else 0.0, is_limit))
 
@@ -110,9 +115,13 @@ class WorkSteps(RunSteps):
         for view in dict.fromkeys(entry.params.view for entry in entries):
             program, width = self.seen.features[view].program, int(self.seen.matrices[view].shape[1])
             total += counts.features(
-                n_train, n_train + n_predicted, self.seen.encoded_row, len(program.instructions), width,
+                n_train,
+                n_train + n_predicted,
+                self.seen.encoded_row,
+                len(program.instructions),
+                width,
                 on_device=self.on_device,
-            )  # fmt: skip
+            )
         self._add(f"{step.label}features", "features", total)
 
     def train(self, step: TrainingRound, entry: ModelEntry) -> None:
@@ -179,7 +188,9 @@ class WorkSteps(RunSteps):
             return "predict network", counts.network_prediction(cost.architecture, n_rows)
         if not isinstance(cost, EstimatorCosts) or isinstance(entry.params, Best):
             return "", Work()
-        params, width, kind = cost.params(n_trained), cost.n_columns, kind_of(cost.name)
+        params = cost.params(n_trained)
+        width = cost.n_columns
+        kind = kind_of(cost.name)
         if kind in BOOSTING or kind in FORESTS:
             n_outputs = self._outputs if kind in BOOSTING else 1
             found = counts.tree_prediction(params, n_rows, n_trained, n_outputs)

@@ -84,7 +84,9 @@ def encode_frame(
     require_distinct(names)
     require(names, declared, "schema: declares")
     n_rows = len(frame[names[0]]) if names else 0
-    columns, arrays, texts = [], {}, {}
+    columns = []
+    arrays = {}
+    texts = {}
     for name in names:
         column, array, text = _encoded(ColumnEncoder(name, frame.pop(name), backend, rules), declared.get(name), n_rows)
         columns.append(column)
@@ -111,7 +113,9 @@ class ColumnEncoder:
     """Encoder of one column: numbers, booleans and times by arithmetic, other types by their distinct values."""
 
     def __init__(self, name: str, column: Any, backend: DeviceBackend, rules: TextRules) -> None:
-        self.name, self.backend, self.rules = name, backend, rules
+        self.name = name
+        self.backend = backend
+        self.rules = rules
         self.series: Any = None
         self.numbers = column if isinstance(column, DeviceNumbers) else None
         self.coded = column if isinstance(column, DeviceDictionary) else None
@@ -268,7 +272,9 @@ class FrameChunks(TableChunks):
     """
 
     def __init__(self, backend: DeviceBackend, rules: TextRules) -> None:
-        self.backend, self.rules, self.xp = backend, rules, backend.xp
+        self.backend = backend
+        self.rules = rules
+        self.xp = backend.xp
 
     def names(self, chunk: Columns) -> list[str]:
         """Return the names of the columns."""

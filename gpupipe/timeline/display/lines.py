@@ -206,9 +206,12 @@ class LineDisplay:
 
                 is_timing = any(stage.is_timing for stage in self._open)
                 self._live = Live(
-                    console=self._console(), get_renderable=self._running, refresh_per_second=10, transient=True,
+                    console=self._console(),
+                    get_renderable=self._running,
+                    refresh_per_second=10,
+                    transient=True,
                     auto_refresh=not is_timing,
-                )  # fmt: skip
+                )
                 self._live.start(refresh=is_timing)
         elif self._watch_over is None:
             self._watch_over = threading.Event()

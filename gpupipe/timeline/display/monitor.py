@@ -84,9 +84,13 @@ class MonitorDisplay(LineDisplay):
         from rich.live import Live
 
         self._live = Live(
-            console=self._console(), get_renderable=self._view, screen=True, auto_refresh=False,
-            redirect_stdout=False, redirect_stderr=False,
-        )  # fmt: skip
+            console=self._console(),
+            get_renderable=self._view,
+            screen=True,
+            auto_refresh=False,
+            redirect_stdout=False,
+            redirect_stderr=False,
+        )
         self._live.start(refresh=True)
         self._streams = sys.stdout, sys.stderr
         printed: Any = self._printed

@@ -72,9 +72,12 @@ def leaderboard_cells(
     validated = metric_names(rows[0].validation)[:1] if rows else []
     is_timed = any(row.p99_seconds is not None for row in rows)
     header = [
-        "model", *(f"{metric_title(name)} (validation)" for name in validated), *map(metric_title, names),
-        *(["one row p99"] if is_timed else []), "seconds",
-    ]  # fmt: skip
+        "model",
+        *(f"{metric_title(name)} (validation)" for name in validated),
+        *map(metric_title, names),
+        *(["one row p99"] if is_timed else []),
+        "seconds",
+    ]
     cells = [
         [
             row.model,

@@ -19,7 +19,9 @@ from gpupipe.training.checkpoints.keys import CheckpointKey
 from gpupipe.training.fit import TrainedModel
 from gpupipe_kernels.program.program import Program
 
-TRAINING, FOLDS, PREDICTIONS = "training.npz", "folds.npz", "predictions.npz"
+TRAINING = "training.npz"
+FOLDS = "folds.npz"
+PREDICTIONS = "predictions.npz"
 
 
 @dataclass(frozen=True)
@@ -45,9 +47,15 @@ def write_fitted_features(folder: Path, key: CheckpointKey, features: FittedFeat
     if features.training_program is not None and features.folds is not None:
         writer.arrays(TRAINING, features.training_program.arrays())
         writer.arrays(FOLDS, {"folds": backend.to_host(features.folds)})
-    writer.finish({"stage": key.stage, "parts": dict(key.parts), "notes": list(features.notes),
-                   "warnings": list(features.warnings),
-                   "views": {view: list(columns) for view, columns in features.views.items()}})  # fmt: skip
+    writer.finish(
+        {
+            "stage": key.stage,
+            "parts": dict(key.parts),
+            "notes": list(features.notes),
+            "warnings": list(features.warnings),
+            "views": {view: list(columns) for view, columns in features.views.items()},
+        }
+    )
 
 
 def read_fitted_features(reader: ArtifactReader, derivation: Derivation | None, backend: Backend) -> FittedFeatures:
@@ -60,9 +68,14 @@ def read_fitted_features(reader: ArtifactReader, derivation: Derivation | None, 
     notes, warnings = tuple(reader.manifest["notes"]), tuple(reader.manifest["warnings"])
     views = {view: tuple(columns) for view, columns in reader.manifest["views"].items()}
     return replace(
-        found, training_program=training, folds=folds, notes=notes, derivation=derivation, warnings=warnings,
+        found,
+        training_program=training,
+        folds=folds,
+        notes=notes,
+        derivation=derivation,
+        warnings=warnings,
         views=views,
-    )  # fmt: skip
+    )
 
 
 def write_model(

@@ -78,9 +78,14 @@ def write_fold_model(folder: Path, key: CheckpointKey, trained: FoldModel) -> No
         writer.file(name)
     writer.arrays(PREDICTED, {"predicted": np.asarray(trained.predicted)})
     writer.finish(
-        {"stage": key.stage, "parts": dict(key.parts), "estimator": description, "seconds": trained.seconds,
-         "notes": list(trained.model.notes)}
-    )  # fmt: skip
+        {
+            "stage": key.stage,
+            "parts": dict(key.parts),
+            "estimator": description,
+            "seconds": trained.seconds,
+            "notes": list(trained.model.notes),
+        }
+    )
 
 
 def read_fold_model(reader: ArtifactReader) -> FoldModel:

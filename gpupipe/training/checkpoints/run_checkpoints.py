@@ -82,9 +82,11 @@ class RunCheckpoints:
         if self.store.folder is None:
             return TrainingCheckpoints(self, label, config, backend)
         key = self.key.of(
-            "", the_features=features_digest(config), the_training_rows=rows_digest(fit_mask),
+            "",
+            the_features=features_digest(config),
+            the_training_rows=rows_digest(fit_mask),
             the_seed=digest(config.seed),
-        )  # fmt: skip
+        )
         predicted = digest({part: rows_digest(mask) for part, mask in parts.items()})
         return TrainingCheckpoints(self, label, config, backend, key, predicted)
 

@@ -72,19 +72,32 @@ def fit_ensemble(
             fix="remove class_weight",
         )
     portfolio = make_portfolio(
-        context.task, context.backend, model.models, has_weights=weights is not None,
-        has_groups=context.groups is not None, n_classes=context.n_classes,
-    )  # fmt: skip
+        context.task,
+        context.backend,
+        model.models,
+        has_weights=weights is not None,
+        has_groups=context.groups is not None,
+        n_classes=context.n_classes,
+    )
     threshold: Any = evaluate.threshold
     score = HeldOutScore(
-        context.metric, context.task, context.n_classes, context.backend.host,
-        0.5 if isinstance(threshold, str) else threshold, evaluate.cost,
-    )  # fmt: skip
+        context.metric,
+        context.task,
+        context.n_classes,
+        context.backend.host,
+        0.5 if isinstance(threshold, str) else threshold,
+        evaluate.cost,
+    )
     limit = None if model.time_limit is None else model.time_limit / n_rounds
     training = EnsembleTraining(
-        model, EnsembleRows(X, y, weights, context), portfolio, score, TrainingTime(limit, clock),
-        store or NoFoldModels(), evaluate.max_latency,
-    )  # fmt: skip
+        model,
+        EnsembleRows(X, y, weights, context),
+        portfolio,
+        score,
+        TrainingTime(limit, clock),
+        store or NoFoldModels(),
+        evaluate.max_latency,
+    )
     return training.train()
 
 

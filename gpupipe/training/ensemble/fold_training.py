@@ -68,7 +68,9 @@ class EnsembleRows:
         self, settings: ModelSettings, fold: Fold, seed: int, n_threads: int, safe_point: Callable[[str], None]
     ) -> FoldModel:
         """Train a model on the rows of a fold, stopping early by its other rows, and predict those."""
-        start, X, context = time.perf_counter(), self.matrix(settings.view), self.context
+        start = time.perf_counter()
+        X = self.matrix(settings.view)
+        context = self.context
         train, test = np.flatnonzero(fold.train), np.flatnonzero(fold.test)
         held_out, y = self._take(X, test), self.y[train]
         # A class that the training rows lack has no probability, and its loss would be infinite.
@@ -101,10 +103,16 @@ class EnsembleRows:
         return FoldModel(model, predicted.astype(np.float64), time.perf_counter() - start)
 
     def _fit(
-        self, settings: ModelSettings, X: Array, rows: Array, seed: int, n_threads: int,
-        safe_point: Callable[[str], None], validation: ValidationRows | None,
+        self,
+        settings: ModelSettings,
+        X: Array,
+        rows: Array,
+        seed: int,
+        n_threads: int,
+        safe_point: Callable[[str], None],
+        validation: ValidationRows | None,
         report_out_of_bag: Callable[[Array], None] | None = None,
-    ) -> FittedModel:  # fmt: skip
+    ) -> FittedModel:
         outer, columns = self.context, self.columns(settings.view)
         context = replace(
             outer,

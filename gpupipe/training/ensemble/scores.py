@@ -39,9 +39,16 @@ class HeldOutScore:
     def value(self, y: Array, predicted: Array, sample_weight: Array | None = None) -> float:
         """Return the metric of predictions, float64, shape (n,) or (n, k); NaN if it is undefined."""
         found = evaluate(
-            self.task, y, predicted, (self.metric,), self.threshold, self.n_classes, sample_weight=sample_weight,
-            costs=self.costs, backend=self.backend,
-        )  # fmt: skip
+            self.task,
+            y,
+            predicted,
+            (self.metric,),
+            self.threshold,
+            self.n_classes,
+            sample_weight=sample_weight,
+            costs=self.costs,
+            backend=self.backend,
+        )
         return float(found[self.metric])
 
 

@@ -20,7 +20,9 @@ class TrainingTime:
     """
 
     def __init__(self, limit: float | None, clock: Callable[[], float]) -> None:
-        self.limit, self._clock, self._start = limit, clock, clock()
+        self.limit = limit
+        self._clock = clock
+        self._start = clock()
         self._deadline = math.inf if limit is None else limit * (1 - EXPORT_SHARE)
         self._resumed = 0.0
         self._units: dict[str, list[float]] = {}

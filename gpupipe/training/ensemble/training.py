@@ -111,10 +111,13 @@ class EnsembleTraining:
 
         limit = self.time.limit
         return select_weights(
-            predictions, score, n_members=self.model.members, costs=self._row_costs(),
+            predictions,
+            score,
+            n_members=self.model.members,
+            costs=self._row_costs(),
             budget=math.inf if self.max_latency is None else self.max_latency * LATENCY_SHARE,
             is_over=lambda: limit is not None and self.time.elapsed > limit,
-        )  # fmt: skip
+        )
 
     def _row_costs(self) -> list[float] | None:
         """Return the seconds of one prediction of each complete model; None without a limit on the latency."""

@@ -59,7 +59,9 @@ def select_weights(
     n = len(predictions)
     prices = [0.0] * n if costs is None else list(costs)
     counts, spent = [0] * n, 0.0
-    best, best_counts, total = -math.inf, counts, None
+    best = -math.inf
+    best_counts = counts
+    total = None
     for r in range(1, n_rounds + 1):
         if r > 1 and is_over():
             break

@@ -95,7 +95,10 @@ def open_job(
 
 def read_rows(request: ReadRequest) -> UnsplitRows:
     """Read the table and infer the goal."""
-    config, backend, readers, files = request.config, request.backend, request.readers, request.files
+    config = request.config
+    backend = request.backend
+    readers = request.readers
+    files = request.files
     with request.timeline.stage("read", (readers or backend).place) as stage:
         if files is None:
             files = find_inputs(config)
@@ -154,8 +157,13 @@ def derive_columns(request: ReadRequest, rows: UnsplitRows) -> UnsplitRows:
 
 def make_job(request: ReadRequest, rows: UnsplitRows) -> Job:
     """Return the job, without the rows in which a target is null."""
-    config, backend, timeline, workers = request.config, request.backend, request.timeline, request.workers
-    found, targets, goal = rows.found, rows.targets, rows.goal
+    config = request.config
+    backend = request.backend
+    timeline = request.timeline
+    workers = request.workers
+    found = rows.found
+    targets = rows.targets
+    goal = rows.goal
     table: EncodedTable = found.table
     if workers is not None and request.readers is None:
         what = "derives columns" if rows.derivation is not None else "encodes tables in memory"
@@ -189,9 +197,22 @@ def make_job(request: ReadRequest, rows: UnsplitRows) -> Job:
     if groups is not None and has_inexact(groups):
         groups = exact_groups(config, row_ids, rows.files)
     return Job(
-        config, backend, timeline, known, y, goal, names, groups, times, weights, row_ids, rows.derivation,
-        workers=workers, rules=found.rules, files=rows.files,
-    )  # fmt: skip
+        config,
+        backend,
+        timeline,
+        known,
+        y,
+        goal,
+        names,
+        groups,
+        times,
+        weights,
+        row_ids,
+        rows.derivation,
+        workers=workers,
+        rules=found.rules,
+        files=rows.files,
+    )
 
 
 def settings_without_effect(config: Config, goal: Goal) -> list[str]:

@@ -125,7 +125,10 @@ def _read_from_cache(inputs: TableInputs) -> EncodedRows | None:
 
 def _read_on_device(inputs: TableInputs) -> EncodedRows | None:
     """Read with the device's readers, in chunks if memory is short; return None if the host must read."""
-    backend, source, tables, files = inputs.backend, inputs.source, inputs.tables, inputs.files
+    backend = inputs.backend
+    source = inputs.source
+    tables = inputs.tables
+    files = inputs.files
     assert isinstance(backend, DeviceBackend)
     try:
         require_plain(source, tables, files, has_reader=not backend.lacks("cudf"))

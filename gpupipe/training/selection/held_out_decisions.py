@@ -119,7 +119,9 @@ def note_calibration(job: Job, stage: Stage) -> None:
 
 def fixed_decision(job: Job) -> Decision:
     """Return the decision without learning: no calibration, the configured threshold or 0.5, unlimited intervals."""
-    threshold, level, goal = job.config.evaluate.threshold, job.config.evaluate.intervals, job.goal
+    threshold = job.config.evaluate.threshold
+    level = job.config.evaluate.intervals
+    goal = job.goal
     if goal.targets:
         return Decision(targets=tuple(fixed_decision(own) for own in job.of_targets()))
     intervals = None

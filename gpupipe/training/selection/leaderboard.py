@@ -125,9 +125,14 @@ def leaderboard_rows(leaderboard: Sequence[LeaderboardEntry]) -> list[Leaderboar
 
 def _row(entry: LeaderboardEntry, *, is_best: bool) -> LeaderboardRow:
     row = LeaderboardRow(
-        model=entry.label, metrics=entry.metrics, validation=entry.validation, best=is_best, seconds=entry.seconds,
-        search=entry.search, folds=entry.folds,
-    )  # fmt: skip
+        model=entry.label,
+        metrics=entry.metrics,
+        validation=entry.validation,
+        best=is_best,
+        seconds=entry.seconds,
+        search=entry.search,
+        folds=entry.folds,
+    )
     latency = entry.latency
     if latency is None:
         return row

@@ -57,7 +57,9 @@ class Selection(ABC):
     _by_metric: list[LeaderboardEntry]
 
     def __init__(self, job: Job, entries: Sequence[ModelEntry], folds: Sequence[Fold]) -> None:
-        self.job, self.entries, self.folds = job, entries, folds
+        self.job = job
+        self.entries = entries
+        self.folds = folds
         self._rounds: list[list[Candidate]] = []
         self._searches = Searches()
 
@@ -178,7 +180,9 @@ class _HoldoutSelection(Selection):
     _champion: Candidate
 
     def evaluate(self, step: Evaluation) -> None:
-        job, candidates, test = self.job, self._rounds[0], self.folds[0].test
+        job = self.job
+        candidates = self._rounds[0]
+        test = self.folds[0].test
         with job.stage(f"{step.label}evaluate", job.metrics_place):
             truth = job.device_truth(test)
             leaderboard = [
@@ -201,7 +205,9 @@ class _HoldoutSelection(Selection):
         return fixed_decision(self.job)
 
     def result(self) -> LeaderboardResult:
-        job, test, champion = self.job, self.folds[0].test, self._champion
+        job = self.job
+        test = self.folds[0].test
+        champion = self._champion
         decision = self._decision_of(self.best.label)
         truth, predicted = job.truth(test), decision.apply(champion.predictions["test"], job.backend)
         held_out = HeldOutPredictions(np.flatnonzero(test), truth, predicted, decision)
@@ -351,10 +357,19 @@ class _CrossValidation(Selection):
         return self._decisions[label]
 
     def result(self) -> LeaderboardResult:
-        best, (champion,), last = self._tested[self.best.label], self._rounds[-1], self.job.truth(self.folds[-1].test)
+        best = self._tested[self.best.label]
+        (champion,) = self._rounds[-1]
+        last = self.job.truth(self.folds[-1].test)
         self._ranked[0].search = champion.trained.search
         compared = [self._tested[entry.label] for entry in self._ranked if not entry.is_over_limit]
         return LeaderboardResult(
-            self._ranked, champion.trained, self._decision_of(self.best.label), self._held_out, best.candidates[-1],
-            last, best.decisions[-1], int(self._final.sum()), score_selection(self.job, compared),
-        )  # fmt: skip
+            self._ranked,
+            champion.trained,
+            self._decision_of(self.best.label),
+            self._held_out,
+            best.candidates[-1],
+            last,
+            best.decisions[-1],
+            int(self._final.sum()),
+            score_selection(self.job, compared),
+        )

@@ -42,7 +42,9 @@ def require_learnable(job: Job, entries: Sequence[ModelEntry], trained: Rows, de
         if job.groups is not None and len(np.unique(job.groups[rows])) < 2:
             what = f"{prefix}{ensembles[0]} needs training rows of two groups for its folds; they are all in one"
             raise DataError(what, where="split.group", fix="use another column or model, or add groups")
-    split, seed, data = job.config.split, job.config.seed, (job.y, job.groups, job.times)
+    split = job.config.split
+    seed = job.config.seed
+    data = (job.y, job.groups, job.times)
     for tune in [entry.tune for entry in entries if entry.tune is not None]:
         for rows in trained.values():
             y, groups, times = (None if each is None else each[rows] for each in data)

@@ -170,8 +170,12 @@ def _missed(fail_on: FailOn, metrics: Mapping[str, float], slices: Sequence[Metr
 
 def _measure(job: Job, outcome: LeaderboardResult, levels: Mapping[str, RowLevels]) -> list[MetricSlice]:
     """Return all evaluated rows and the slices of each column, measured on the host."""
-    held_out, host, name = outcome.held_out, replace(job, backend=job.backend.host), job.metrics[0]
-    truth, decision, task = held_out.truth, held_out.decision.uncalibrated, job.goal.each[0].task
+    held_out = outcome.held_out
+    host = replace(job, backend=job.backend.host)
+    name = job.metrics[0]
+    truth = held_out.truth
+    decision = held_out.decision.uncalibrated
+    task = job.goal.each[0].task
     predicted = held_out.predicted.mapped(job.backend.to_host)
     assert truth is not None
     deviations: list[float] = []

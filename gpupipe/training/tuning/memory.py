@@ -29,7 +29,9 @@ def tuning_notes(entry: ModelEntry) -> list[str]:
     """Return the note of a plan about the search of an entry; none without ``tune``."""
     if entry.tune is None:
         return []
-    n_trials, n_folds, limit = entry.tune.trials, entry.tune.folds, entry.tune.time_limit
+    n_trials = entry.tune.trials
+    n_folds = entry.tune.folds
+    limit = entry.tune.time_limit
     within = f" within {format_duration(limit)}" if limit is not None else ""
     return [
         f"tune: at most {n_trials} trials × {n_folds} folds = {n_trials * n_folds} trainings{within}, then the model"

@@ -30,7 +30,9 @@ class CurvePruner:
     """
 
     def __init__(self, trial: optuna.Trial, settings: ModelSettings, safe_point: Callable[[str], None]) -> None:
-        self.trial, self.settings, self.safe_point = trial, settings, safe_point
+        self.trial = trial
+        self.settings = settings
+        self.safe_point = safe_point
         self.curve: list[tuple[int, float]] = []
         self._read: ReadProgress = lambda: None
 

@@ -45,9 +45,14 @@ class TunedEntry(NamedTuple):
 
 
 def tune_entry(
-    entry: ModelEntry, X: Array, y: Array | None, goal: Goal, config: Config, context: FitContext,
+    entry: ModelEntry,
+    X: Array,
+    y: Array | None,
+    goal: Goal,
+    config: Config,
+    context: FitContext,
     clock: Callable[[], float] = time.perf_counter,
-) -> TunedEntry:  # fmt: skip
+) -> TunedEntry:
     """Search for the parameters of an entry, and return the entry with the best ones.
 
     Trials are suggested by Optuna's tree-structured Parzen estimator (Bergstra et al., 2011; multivariate: Falkner,
@@ -101,13 +106,24 @@ class _Search:
     """One search; see `tune_entry`."""
 
     def __init__(
-        self, entry: ModelEntry, X: Array, y: Array, folds: Sequence[Fold], evaluation: Evaluate, context: FitContext,
+        self,
+        entry: ModelEntry,
+        X: Array,
+        y: Array,
+        folds: Sequence[Fold],
+        evaluation: Evaluate,
+        context: FitContext,
         clock: Callable[[], float],
-    ) -> None:  # fmt: skip
+    ) -> None:
         assert entry.tune is not None
         assert entry.tune.space is not None
-        self.entry, self.tune, self.folds, self.clock = entry, entry.tune, folds, clock
-        self.evaluation, self.context, self.resources = evaluation, context, context.resources
+        self.entry = entry
+        self.tune = entry.tune
+        self.folds = folds
+        self.clock = clock
+        self.evaluation = evaluation
+        self.context = context
+        self.resources = context.resources
         is_ranking = context.task == "ranking" and context.groups is not None
         groups = np.unique(np.asarray(context.groups), return_inverse=True)[1] if is_ranking else None
         self.truth = Truth(y, context.weights, groups)
@@ -119,9 +135,13 @@ class _Search:
         start = {**searched_values(entry.params), **_resolved(entry.params, context)}
         self.greater_is_better = METRICS.get(context.metric).greater_is_better
         self.study = TrialStudy(
-            space, nearest_point(start, space), self.greater_is_better, context.seed, self.resources.checkpoint,
+            space,
+            nearest_point(start, space),
+            self.greater_is_better,
+            context.seed,
+            self.resources.checkpoint,
             self.resources.resume,
-        )  # fmt: skip
+        )
         self.n_resumed = len(self.study.finished)
         self._began = clock() - (self.study.finished[-1].elapsed if self.study.finished else 0.0)
         self._stop: BaseException | None = None
@@ -198,8 +218,16 @@ class _Search:
         seconds = self.clock() - began
         score = float(np.nanmean(running.scores)) if state == "complete" else None
         finished = FinishedTrial(
-            params, state, score, seconds, self._seconds(), running.n_models, running.rounds, losses.curve, error,
-        )  # fmt: skip
+            params,
+            state,
+            score,
+            seconds,
+            self._seconds(),
+            running.n_models,
+            running.rounds,
+            losses.curve,
+            error,
+        )
         self.study.finish(trial, curve, finished)
         self._report(len(self.study.finished))
 
@@ -244,10 +272,18 @@ class _Search:
         decision = decide(uncalibrated, task, truth, prediction, backend, self.context.quantiles)
         metric, costs = self.context.metric, self.evaluation.cost
         scores = evaluate(
-            task, truth.y, prediction.output, [metric], decision.threshold, n_classes,
-            sample_weight=truth.weights, costs=costs, quantiles=self.context.quantiles, groups=truth.groups,
+            task,
+            truth.y,
+            prediction.output,
+            [metric],
+            decision.threshold,
+            n_classes,
+            sample_weight=truth.weights,
+            costs=costs,
+            quantiles=self.context.quantiles,
+            groups=truth.groups,
             backend=backend,
-        )  # fmt: skip
+        )
         return scores[metric]
 
     def _settings(self, params: Mapping[str, Any]) -> ModelSettings:
@@ -270,9 +306,14 @@ class _Search:
         """Return a finished trial, counted from 1."""
         trial = self.study.finished[number - 1]
         return TriedModel(
-            f"trial {number}", self.entry.name, trial.params, trial.score, trial.seconds, trial.state,
+            f"trial {number}",
+            self.entry.name,
+            trial.params,
+            trial.score,
+            trial.seconds,
+            trial.state,
             n_models=trial.n_models,
-        )  # fmt: skip
+        )
 
     def _report(self, number: int) -> None:
         self.resources.report_trial(self._tried(number), self.context.metric)

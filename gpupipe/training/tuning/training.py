@@ -42,7 +42,10 @@ class FoldTraining:
     """
 
     def __init__(self, X: Array, y: Array, folds: Sequence[Fold], context: FitContext) -> None:
-        self.X, self.y, self.folds, self.context = X, y, folds, context
+        self.X = X
+        self.y = y
+        self.folds = folds
+        self.context = context
         self._keeps_slices = keeps_slices(X.nbytes, len(folds), context.backend.memory().available)
         self._slices: dict[tuple[int, bool], Array] = {}
         self._binnings: OrderedDict[tuple[Any, ...], _BinnedFold] = OrderedDict()

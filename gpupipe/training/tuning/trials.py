@@ -58,10 +58,18 @@ class TrialStudy:
     """
 
     def __init__(
-        self, space: Mapping[str, BaseDistribution], first: Mapping[str, Any], greater_is_better: bool, seed: int,
-        path: Path | None = None, resume: bool = False,
-    ) -> None:  # fmt: skip
-        self.space, self.first, self.seed, self.damage = dict(space), dict(first), seed, ""
+        self,
+        space: Mapping[str, BaseDistribution],
+        first: Mapping[str, Any],
+        greater_is_better: bool,
+        seed: int,
+        path: Path | None = None,
+        resume: bool = False,
+    ) -> None:
+        self.space = dict(space)
+        self.first = dict(first)
+        self.seed = seed
+        self.damage = ""
         self.greater_is_better = greater_is_better
         direction = StudyDirection.MAXIMIZE if greater_is_better else StudyDirection.MINIMIZE
         self._study = optuna.create_study(direction=direction, pruner=optuna.pruners.MedianPruner())
@@ -126,7 +134,9 @@ class _TrialFile:
     """SQLite file of finished trials; a search continues without it if it cannot be written."""
 
     def __init__(self, path: Path, direction: StudyDirection, resume: bool) -> None:
-        self.path, self.direction, self.damage = path, direction, ""
+        self.path = path
+        self.direction = direction
+        self.damage = ""
         if not resume:
             path.unlink(missing_ok=True)
         self._study: optuna.Study | None = None

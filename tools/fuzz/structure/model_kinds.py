@@ -64,7 +64,9 @@ def _estimator_kind(name: str, zoo: Zoo) -> InputKind:
     onnx = name == "onnx"
     how = Format(read_onnx, write_onnx) if onnx else NETWORK if name == "safetensors" else FORMATS[name]
     command = FuzzCommand(SCORE, READ_OR_REFUSED, "out.csv", _check, prepare=_without_torch if onnx else _filled)
-    bases, trees, scored = [], [], zoo.scored
+    bases = []
+    trees = []
+    scored = zoo.scored
     for label, files in zoo.estimators(name):
         damaged = f"model/{ESTIMATORS[name]}"
         if name == "skops":
@@ -83,7 +85,9 @@ def _estimator_kind(name: str, zoo: Zoo) -> InputKind:
 def _ensemble_kind(zoo: Zoo) -> InputKind:
     """Return the kind of damaged descriptions of ensembles and models per target in the manifest."""
     command = FuzzCommand(SCORE, READ_OR_REFUSED, "out.csv", _check, prepare=_filled)
-    bases, trees, scored = [], [], zoo.scored
+    bases = []
+    trees = []
+    scored = zoo.scored
     for label, files in zoo.ensembles():
         trees.append(json.loads(files[OWN])["estimator"])
         bases.append(SoundBase(label, {**files, "t.parquet": scored}, OWN, (command,), vouched_for))
@@ -153,7 +157,9 @@ class StructureDamage:
     """A way to damage a file: decode it, edit it once, and encode it."""
 
     def __init__(self, how: Format, parts: Parts, special: Special | None = None) -> None:
-        self.how, self.parts, self.special = how, parts, special
+        self.how = how
+        self.parts = parts
+        self.special = special
 
     def __call__(self, content: bytes, rng: Random) -> bytes:
         """Return the damaged file; unchanged if an earlier edit made it impossible to decode or encode."""

@@ -5,7 +5,11 @@ from __future__ import annotations
 import struct
 from typing import Any
 
-VARINT, FIXED64, BYTES, FIXED32, MESSAGE = "varint", "fixed64", "bytes", "fixed32", "message"
+VARINT = "varint"
+FIXED64 = "fixed64"
+BYTES = "bytes"
+FIXED32 = "fixed32"
+MESSAGE = "message"
 _KINDS = {0: VARINT, 1: FIXED64, 2: BYTES, 5: FIXED32}
 _NUMBERS: dict[object, int] = {FIXED64: 1, FIXED32: 5}
 
@@ -25,7 +29,9 @@ MESSAGES: dict[str, dict[int, str]] = {
 
 def read_onnx(content: bytes, message: str = "model") -> Any:
     """Return the fields of a message."""
-    fields, at, inner = [], 0, MESSAGES.get(message, {})
+    fields = []
+    at = 0
+    inner = MESSAGES.get(message, {})
     while at < len(content):
         tag, at = _varint(content, at)
         number, kind = tag >> 3, _KINDS[tag & 7]

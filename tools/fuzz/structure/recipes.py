@@ -106,7 +106,7 @@ def skops_models() -> dict[str, ZooModel]:
         pipeline,
         preprocessing,
         tree,
-    )  # fmt: skip
+    )
 
     def piped(*steps: Any) -> Callable[[], Any]:
         return lambda: pipeline.make_pipeline(*steps)

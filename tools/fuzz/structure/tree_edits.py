@@ -152,7 +152,9 @@ def _changed_container(container: Any, rng: Random, every: Sequence[Slot]) -> No
         if isinstance(container, list):
             container.append(anything(rng))
         return
-    one, other, way = rng.choice(keys), rng.choice(keys), rng.randrange(6)
+    one = rng.choice(keys)
+    other = rng.choice(keys)
+    way = rng.randrange(6)
     if way == 0:
         del container[one]
     elif way == 1:
@@ -194,7 +196,9 @@ def with_other_values(array: Array, rng: Random) -> Array:
 
 def with_other_shape(tree: Any, rng: Random) -> Any:
     """Return an npy array with another shape, order or type, in its header only or in its data too."""
-    shape, data, way = tree["shape"], tree["data"], rng.random()
+    shape = tree["shape"]
+    data = tree["data"]
+    way = rng.random()
     if not isinstance(shape, list) or not isinstance(data, np.ndarray) or not all(type(n) is int for n in shape):
         return tree
     if way < 0.35:

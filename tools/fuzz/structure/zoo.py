@@ -93,7 +93,9 @@ class Zoo:
             shell = self._shell(task, "dense")
             model = gpupipe.load_model(shell, "cpu")
             X, y = model.transform(self.table), self._target(model.goal)
-            names, n_classes, members = model.feature_names, model.goal.n_classes, []
+            names = model.feature_names
+            n_classes = model.goal.n_classes
+            members = []
             for i, each in enumerate(made):
                 columns = tuple(range(i, len(names)))
                 own = replace(_context(model, each), feature_names=names[i:])

@@ -94,10 +94,14 @@ def _lea(known: SassRegisters, one: SassInstruction) -> None:
     to, out, operands, into = _split(one)
     modifiers = one.modifiers
     if "HI" not in modifiers:
-        a, b, shift = known.value(operands[0]), known.value(operands[1]), known.value(operands[2])
+        a = known.value(operands[0])
+        b = known.value(operands[1])
+        shift = known.value(operands[2])
         total = None if a is None or b is None or shift is None else ((a << shift) & MASK) + b
     else:
-        a, b, shift = known.value(operands[0]), known.value(operands[1]), known.value(operands[-1])
+        a = known.value(operands[0])
+        b = known.value(operands[1])
+        shift = known.value(operands[-1])
         if "SX32" in modifiers:
             high: Value = None if a is None else (MASK if a >> 31 else 0)
         else:
@@ -313,7 +317,9 @@ def _fchk(known: SassRegisters, one: SassInstruction) -> None:
 
 def _pack(known: SassRegisters, one: SassInstruction) -> None:
     """Set the bits of a mask to predicates, which the compiler keeps in a register."""
-    to, source, mask = one.operands[0], known.value(one.operands[-2]), int(one.operands[-1], 0)
+    to = one.operands[0]
+    source = known.value(one.operands[-2])
+    mask = int(one.operands[-1], 0)
     bits = {i: known.predicate(f"P{i}") for i in range(7) if mask >> i & 1}
     known_bits = source is not None and None not in bits.values()
     known.set(to, (source & ~mask) | sum(bool(bit) << i for i, bit in bits.items()) if known_bits else None)  # type: ignore[operator]

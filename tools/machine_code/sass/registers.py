@@ -34,7 +34,9 @@ class SassRegisters:
     def __init__(
         self, constants: Mapping[tuple[int, int], int], memory: Mapping[int, bytes], special: Mapping[str, int]
     ) -> None:
-        self.constants, self.memory, self.special = constants, memory, special
+        self.constants = constants
+        self.memory = memory
+        self.special = special
         self.words: dict[str, Value] = {}
         self.predicates: dict[str, bool | None] = {}
 

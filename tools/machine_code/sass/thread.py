@@ -35,7 +35,9 @@ class SassThread:
     """
 
     def __init__(self, code: SassCode, known: SassRegisters) -> None:
-        self.code, self.known, self.n_writes = code, known, 0
+        self.code = code
+        self.known = known
+        self.n_writes = 0
         self.at = {one.address: i for i, one in enumerate(code.instructions)}
 
     def run(self) -> int:

@@ -191,14 +191,19 @@ def _malformed(
         return "error" if only_first else "skip"
 
     parse = arrow_csv.ParseOptions(
-        delimiter=header.parser_delimiter, quote_char=settings.quote or False,
-        newlines_in_values=settings.quote is not None, invalid_row_handler=on_bad_row,
-    )  # fmt: skip
+        delimiter=header.parser_delimiter,
+        quote_char=settings.quote or False,
+        newlines_in_values=settings.quote is not None,
+        invalid_row_handler=on_bad_row,
+    )
     convert = arrow_csv.ConvertOptions(include_columns=header.names[:1], column_types={header.names[0]: pa.string()})
     layout = arrow_csv.ReadOptions(
-        use_threads=False, column_names=header.names, skip_rows=header.n_lines, block_size=block,
+        use_threads=False,
+        column_names=header.names,
+        skip_rows=header.n_lines,
+        block_size=block,
         encoding=_parsed_encoding(header, settings),
-    )  # fmt: skip
+    )
     with suppress(DataError) if only_first else nullcontext(), open_file(file, unpack=True) as stream:
         arrow_csv.read_csv(_parsed(stream, header, settings), layout, parse, convert)
     return found
@@ -361,10 +366,12 @@ def _ragged(file: SourceFile, header: CsvHeader, settings: CsvSettings, block: i
     return FieldCountError(
         f"line {number:,}: expected {bad.n_columns:,} fields, found {bad.n_fields:,}: "
         + (text if len(text) <= 100 else text[:100] + "..."),
-        number, bad.n_fields, bad.n_columns,
+        number,
+        bad.n_fields,
+        bad.n_columns,
         where=f"{mask(file.path)} (the header and the lines before it count as lines, blank lines do not)",
         fix=f"{ignored}fix the line, or skip such rows: csv: {{bad_rows: skip}}; {cause} is another possible cause",
-    )  # fmt: skip
+    )
 
 
 class StreamWithLastLine(AdaptedStream):

@@ -41,7 +41,10 @@ class RewrittenRows(AdaptedStream):
         n_skipped: int = 0,
         rewrite: Callable[[bytes, Spans], bytes] | None = None,
     ) -> None:
-        self._stream, self._quote, self._delimiter, self._comment = stream, quote, delimiter, comment
+        self._stream = stream
+        self._quote = quote
+        self._delimiter = delimiter
+        self._comment = comment
         self._n_skipped, self._rewrite = n_skipped, rewrite
         self._rest = b""  # incomplete row at the end of the last block
         self._ready: list[bytes] = []

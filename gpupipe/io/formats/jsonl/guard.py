@@ -18,7 +18,12 @@ from gpupipe.io.files import SourceFile, mask
 from gpupipe.typing import Array
 
 MOST_DEEP = 100
-QUOTE, BACKSLASH, NEWLINE, OPEN, CLOSE = 34, 92, 10, 0x7B, 0x7D  # braces; square brackets differ from them in bit 0x20
+# Braces; square brackets differ from them in bit 0x20
+QUOTE = 34
+BACKSLASH = 92
+NEWLINE = 10
+OPEN = 0x7B
+CLOSE = 0x7D
 IS_MARK = np.zeros(256, bool)
 IS_MARK[[QUOTE, NEWLINE, OPEN, CLOSE, OPEN & ~0x20, CLOSE & ~0x20]] = True
 
@@ -29,7 +34,9 @@ class GuardedStream(AdaptedStream):
     def __init__(self, stream: Any, file: SourceFile) -> None:
         self._stream, self._file = stream, file
         self._decoder = codecs.getincrementaldecoder("utf-8")("strict")
-        self._depth, self._in_text, self._escapes = 0, False, 0
+        self._depth = 0
+        self._in_text = False
+        self._escapes = 0
         self._between = b""  # bytes since the last object
 
     def read(self, n_bytes: int) -> Any:

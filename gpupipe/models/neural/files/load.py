@@ -56,9 +56,14 @@ def _with_onnx(files: ModelFiles, expected: Description, architecture: Architect
     session = open_session(files.read(NAME), where)
     check_session(session, where, architecture.n_tokens, architecture.n_outputs)
     return FittedOnnx(
-        session, expected.task, expected.feature_names, expected.n_classes, expected.classes,
-        architecture=architecture, targets=expected.targets,
-    )  # fmt: skip
+        session,
+        expected.task,
+        expected.feature_names,
+        expected.n_classes,
+        expected.classes,
+        architecture=architecture,
+        targets=expected.targets,
+    )
 
 
 def _part(files: ModelFiles, name: str) -> bytes:

@@ -159,9 +159,14 @@ def _translated(served: Served) -> Any:
     outputs = OUTPUTS.get(served.task, ["score", "probability"])
     with _quiet():
         program = torch.onnx.export(
-            _Outputs(served).eval(), (example,), input_names=["X"], output_names=outputs,
-            dynamic_shapes=({0: torch.export.Dim("rows")},), dynamo=True, verbose=False,
-        )  # fmt: skip
+            _Outputs(served).eval(),
+            (example,),
+            input_names=["X"],
+            output_names=outputs,
+            dynamic_shapes=({0: torch.export.Dim("rows")},),
+            dynamo=True,
+            verbose=False,
+        )
     assert program is not None
     model = program.model_proto
     for part in (model, model.graph, *model.graph.node, *model.graph.value_info, *model.graph.input):

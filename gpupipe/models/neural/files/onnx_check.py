@@ -14,10 +14,28 @@ from gpupipe.artifact.untrusted.protobuf import fields, varints
 
 # Field numbers in onnx.proto.
 GRAPH, FUNCTIONS = 7, 25  # of the model
-NODES, WEIGHTS, SPARSE_WEIGHTS = 1, 5, 15  # of a graph
-DOMAIN, ATTRIBUTES, OPERATOR = 7, 5, 4  # of a node
-TENSOR, SUBGRAPH, TENSORS, SUBGRAPHS, SPARSE, MORE_SPARSE = 5, 6, 10, 11, 22, 23  # of an attribute
-DIMENSIONS, DATA_TYPE, SEGMENT, RAW, EXTERNAL, LOCATION = 1, 2, 3, 9, 13, 14  # of a tensor
+# Of a graph
+NODES = 1
+WEIGHTS = 5
+SPARSE_WEIGHTS = 15
+# Of a node
+DOMAIN = 7
+ATTRIBUTES = 5
+OPERATOR = 4
+# Of an attribute
+TENSOR = 5
+SUBGRAPH = 6
+TENSORS = 10
+SUBGRAPHS = 11
+SPARSE = 22
+MORE_SPARSE = 23
+# Of a tensor
+DIMENSIONS = 1
+DATA_TYPE = 2
+SEGMENT = 3
+RAW = 9
+EXTERNAL = 13
+LOCATION = 14
 
 # Arithmetic, comparisons, activations, norms and changes of shape: the operators that PyTorch's exporter uses for
 # gpupipe's networks, in this version and in others.
@@ -72,7 +90,9 @@ def _check_node(node: memoryview) -> None:
 
 def _check_tensor(tensor: memoryview) -> None:
     """Verify that a tensor is stored in the file, in the number of bytes of its type and dimensions."""
-    shape, kind, raw = [], 0, None
+    shape = []
+    kind = 0
+    raw = None
     for number, value in fields(tensor):
         if number == EXTERNAL or (number == LOCATION and value != 0):
             raise ValueError("it reads weights from another file")

@@ -172,7 +172,10 @@ class NetworkExplainer(Explainer):
     method: Method = "expected gradients"
 
     def __init__(self, served: Served, background: HostArray, scale: Scale, n_margins: int) -> None:
-        self._served, self._background, self._scale, self._n_margins = served, background, scale, n_margins
+        self._served = served
+        self._background = background
+        self._scale = scale
+        self._n_margins = n_margins
 
     def contributions(self, X: HostArray) -> Contributions:
         found = expected_gradients(self._served, X, self._background)

@@ -36,7 +36,9 @@ class Served(nn.Module):
         targets: tuple[TargetSpec, ...] = (),
     ) -> None:
         super().__init__()
-        self.network, self.task, self.targets = network, task, targets
+        self.network = network
+        self.task = task
+        self.targets = targets
         self.n_numbers = network.architecture.n_numbers
         device = network.head.weight.device
         n_ids = torch.tensor(network.architecture.cardinalities, dtype=torch.float32, device=device)

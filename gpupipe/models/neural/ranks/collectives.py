@@ -46,7 +46,9 @@ class ProcessGroup(Communicator):
     """The collectives of PyTorch's default process group, which must be initialized."""
 
     def __init__(self, device: torch.device) -> None:
-        self.rank, self.size, self.device = dist.get_rank(), dist.get_world_size(), device
+        self.rank = dist.get_rank()
+        self.size = dist.get_world_size()
+        self.device = device
 
     def wrap(self, network: nn.Module) -> nn.Module:
         device = next(network.parameters()).device

@@ -52,9 +52,14 @@ def open_store(rendezvous: Rendezvous) -> TCPStore:
     """
     leads = rendezvous.rank == 0
     store = TCPStore(
-        rendezvous.host, rendezvous.port, rendezvous.size, is_master=leads, wait_for_workers=False,
-        timeout=timedelta(seconds=rendezvous.seconds), master_listen_fd=_listeners.pop().detach() if leads else None,
-    )  # fmt: skip
+        rendezvous.host,
+        rendezvous.port,
+        rendezvous.size,
+        is_master=leads,
+        wait_for_workers=False,
+        timeout=timedelta(seconds=rendezvous.seconds),
+        master_listen_fd=_listeners.pop().detach() if leads else None,
+    )
     store.set(f"rank-{rendezvous.rank}", "here")
     return store
 

@@ -111,7 +111,9 @@ def _linear_svc(calibration: Any, engine: HostEngine) -> tuple[str, Outputs] | N
         return None
     if any(type(each).__name__ != "_SigmoidCalibration" for each in fitted[0].calibrators):
         return None
-    machine, sigmoids, n_classes = fitted[0].estimator, fitted[0].calibrators, len(calibration.classes_)
+    machine = fitted[0].estimator
+    sigmoids = fitted[0].calibrators
+    n_classes = len(calibration.classes_)
     coef = np.asarray(machine.coef_, np.float64)
     if len(machine.classes_) != n_classes or not len(sigmoids) == len(coef) == (1 if n_classes == 2 else n_classes):
         return None

@@ -39,26 +39,47 @@ SECTION_END = "\f"  # no name or message contains it: control characters are sho
 
 
 def write_card(
-    folder: Path, job: Job, outcome: LeaderboardResult, split: SplitRecord, importances: Sequence[ColumnImportance],
-    coverage: Sequence[IntervalCoverage | None], parity: Verification | None,
-) -> None:  # fmt: skip
+    folder: Path,
+    job: Job,
+    outcome: LeaderboardResult,
+    split: SplitRecord,
+    importances: Sequence[ColumnImportance],
+    coverage: Sequence[IntervalCoverage | None],
+    parity: Verification | None,
+) -> None:
     """Write README.md into the model directory `folder`, which is complete; parameters are those of `CardFacts`."""
     facts = CardFacts(
-        job=job, outcome=outcome, manifest=load(folder)[0], split=split, importances=importances, coverage=coverage,
+        job=job,
+        outcome=outcome,
+        manifest=load(folder)[0],
+        split=split,
+        importances=importances,
+        coverage=coverage,
         parity=parity,
-    )  # fmt: skip
+    )
     (folder / CARD).write_text(render_card(facts), encoding="utf-8")
 
 
 def render_card(facts: CardFacts) -> str:
     """Return the text of the card, at most `MOST_BYTES` long: what exceeds them is dropped from the end, by section."""
     functions = (
-        example_row, prediction_calls, file_table,
-        quality_facts.metric_table, quality_facts.slice_table, quality_facts.scores, quality_facts.rare_classes,
-        quality_facts.sparse_columns, quality_facts.new_levels, quality_facts.parity_table,
-        column_facts.source_label, column_facts.further_tables, column_facts.class_table,
-        column_facts.importance_texts, column_facts.column_table, column_facts.further_importances,
-    )  # fmt: skip
+        example_row,
+        prediction_calls,
+        file_table,
+        quality_facts.metric_table,
+        quality_facts.slice_table,
+        quality_facts.scores,
+        quality_facts.rare_classes,
+        quality_facts.sparse_columns,
+        quality_facts.new_levels,
+        quality_facts.parity_table,
+        column_facts.source_label,
+        column_facts.further_tables,
+        column_facts.class_table,
+        column_facts.importance_texts,
+        column_facts.column_table,
+        column_facts.further_importances,
+    )
     rendered = _template().render(
         {function.__name__: partial(function, facts) for function in functions},
         facts=facts,
@@ -100,10 +121,19 @@ def _template() -> jinja2.Template:
         lstrip_blocks=True,
     )
     filters = (
-        text.metric, text.metric_title, text.task_title, text.threshold_rule_title, text.column_value,
-        format_size, count_noun, enumerate_names, evaluation_basis, comparison_sentence, search_summary,
+        text.metric,
+        text.metric_title,
+        text.task_title,
+        text.threshold_rule_title,
+        text.column_value,
+        format_size,
+        count_noun,
+        enumerate_names,
+        evaluation_basis,
+        comparison_sentence,
+        search_summary,
         column_facts.rule_text,
-    )  # fmt: skip
+    )
     environment.filters |= {function.__name__: function for function in filters}
     environment.filters["shell_quote"] = shlex.quote
     for name in ("name", "names", "text", "shown"):

@@ -118,13 +118,24 @@ class CardFacts:
         """The parts of the report that its sentences about evaluation need, without names that users gave."""
         job, outcome = self.job, self.outcome
         return ReportData(
-            name=job.config.name, created="", seconds=0.0, device=job.backend.name, device_reason="",
-            task=self.goal.task, target="the target" if self.goal.names else None, metric=job.metrics[0],
-            higher_is_better=METRICS.get(job.metrics[0]).greater_is_better, weight=None,
-            leaderboard=leaderboard_rows(outcome.leaderboard), selection=outcome.selection, tried=outcome.tried,
-            rows_train=outcome.n_training_rows, rows_test=self.n_test_rows,
-            n_features=len(outcome.champion.features.features), n_validation_rows=outcome.n_validation_rows,
-        )  # fmt: skip
+            name=job.config.name,
+            created="",
+            seconds=0.0,
+            device=job.backend.name,
+            device_reason="",
+            task=self.goal.task,
+            target="the target" if self.goal.names else None,
+            metric=job.metrics[0],
+            higher_is_better=METRICS.get(job.metrics[0]).greater_is_better,
+            weight=None,
+            leaderboard=leaderboard_rows(outcome.leaderboard),
+            selection=outcome.selection,
+            tried=outcome.tried,
+            rows_train=outcome.n_training_rows,
+            rows_test=self.n_test_rows,
+            n_features=len(outcome.champion.features.features),
+            n_validation_rows=outcome.n_validation_rows,
+        )
 
     @property
     def is_regression(self) -> bool:

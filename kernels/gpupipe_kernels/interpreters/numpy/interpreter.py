@@ -55,9 +55,7 @@ def run(
 class _Step:
     """An instruction with its operands resolved once for all blocks."""
 
-    def __init__(
-        self, row: list[int], program: Program, blocks: Mapping[str, Array], out: Array, fold: Array | None
-    ):
+    def __init__(self, row: list[int], program: Program, blocks: Mapping[str, Array], out: Array, fold: Array | None):
         op, dst, block, source, self.arg, param, lut, self.size = row
         self.act = ACTIONS[Opcode(op)]
         self.source = blocks[BLOCKS[block]][source] if block >= 0 else None
