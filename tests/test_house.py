@@ -89,8 +89,9 @@ def is_table(statement: ast.stmt) -> bool:
     value = getattr(statement, "value", None)
     if isinstance(value, ast.Call) and isinstance(value.func, ast.Name):
         value = value.args[0] if value.args else None
-    literal = isinstance(value, ast.List | ast.Set | ast.Dict | ast.Tuple)
-    return literal and sum(isinstance(node, ast.Constant | ast.Attribute) for node in ast.walk(value)) >= 6
+    if not isinstance(value, ast.List | ast.Set | ast.Dict | ast.Tuple):
+        return False
+    return sum(isinstance(node, ast.Constant | ast.Attribute) for node in ast.walk(value)) >= 6
 
 
 def test_python_is_started_in_one_place() -> None:
@@ -227,6 +228,19 @@ def endings(name: str) -> Iterator[str]:
     while at >= 0:
         yield name[at:]
         at = name.find("/", at + 1)
+
+
+def test_the_map_of_a_package_names_every_module() -> None:
+    """A docstring whose lines begin with modules is a map; a package without one is in the page of the rooms only."""
+    forgotten = {}
+    for init in (module for module in MODULES if module.name == "__init__.py"):
+        text = ast.get_docstring(parse(init)) or ""
+        if len(re.findall(r"^(?:- )?``\w+``", text, re.MULTILINE)) > 1:
+            names = {
+                path.stem for path in init.parent.iterdir() if path.suffix == ".py" or (path / "__init__.py").exists()
+            }
+            forgotten[name_of(init)] = names - {"__init__", "__main__"} - set(re.findall(r"``(\w+)``", text))
+    assert {init: names for init, names in forgotten.items() if names} == {}
 
 
 def test_the_page_of_the_rooms_is_up_to_date() -> None:

@@ -5,8 +5,11 @@
 ``shorthand``    expansion of short forms of ops and models
 ``overrides``    ``--set a.b.c=value``
 ``paths``        resolution of relative paths
-``sections``     `Config`; ``features`` and ``models`` look up ``registered_parts`` by name; ``cluster``, ``limits``
-``problems``     pydantic's errors with line and column, worded for YAML or Python by ``error_text``
+``sections``     `Config`; ``features`` and ``models`` look up ``registered_parts`` by name; ``cluster``, ``limits``,
+                 ``monitor``, ``trackers``, ``tuning``; ``estimator_objects`` of scikit-learn as models
+``task_errors``  sections that contradict the task; ``event_ops`` and ``target_delay``: settings of event tables
+``problems``     pydantic's errors with line and column, worded for YAML or Python by ``error_text``; ``locations``:
+                 the lines of settings, for errors that only the data shows
 ``advice``       advice in messages, translated to Python's notation
 ``redaction``    hiding of environment values in text, and in errors, logs and warnings (``redacted_output``);
                  ``model_contents`` refuses them where they would end up in the model

@@ -1,10 +1,15 @@
 """HTTP server of one model: starlette and uvicorn, with one model in each worker process.
 
 ``settings``           `ServeSettings`: address, processes and limits
+``server``             `serve_model`: binds the address, then serves in this process or in several
 ``supervisor``         worker processes that share a socket; restarts dead ones
-``worker``             one process: event loop, signals, reload
-``protocol``           HTTP connections with time and header limits
-``application``        the ASGI application: guards, errors, metrics, routes
+``worker``             one process: event loop, signals and ``reload``; ``child`` is its main module
+``time_limit``         time limit of operations with an untrusted model
+``protocol``           HTTP connections with time and header limits; ``request_heads`` checks their heads
+``encodings``          compressed bodies, decompressed within limits
+``application``        the ASGI application: guards, errors (``problems``), metrics, routes
+``documents``          its other routes: ``openapi`` with ``body_schemas``, ``model_schema``, ``drift_document``, and
+                       the start ``page``
 ``slot``               the model in use, with its queues
 ``coalescer``          waiting requests predicted together
 ``explanation_queue``  waiting requests explained on a separate thread
@@ -13,7 +18,8 @@
 ``drift_window``       counts of the last rows, in memory shared by the workers
 ``served_reference``   the training rows that they are compared with
 ``served_model``       a scorer with its outputs and documents
-``bodies``             request and response bodies of ``/predict``
+``bodies``             request and response bodies of ``/predict``; ``arrow_bodies``: as Arrow streams
+``request_rows``       rows of requests and the explanations of their answers
 ``inference``          Open Inference Protocol V2
 ``metrics``            counters in memory shared by the workers
 """

@@ -3,11 +3,12 @@
 Programs, which compute all row-wise features of a configuration:
 
 ``program``       the instruction set, the instruction table and its lookup tables; numeric data only
-``interpreters``  NumPy (the readable reference), compiled for the host, and one launch on the device
+``interpreters``  NumPy, the readable reference, and one launch on the device
 ``formulas``      the scalar formulas shared by the compiled interpreters
 
-Other kernels: ``keyed`` (features over time, per key), ``text`` (n-grams and counts), ``reduce`` (statistics that a fit
-learns from all rows), ``user`` (user-written kernels).
+Other kernels: ``keyed`` (features over time, per key), ``rows`` (single rows), ``shapley`` (contributions), ``draws``
+(random bits), ``text`` (n-grams and counts), ``reduce`` (statistics that a fit learns from all rows), ``user``
+(user-written kernels).
 
 Declaration, compilation and verification:
 

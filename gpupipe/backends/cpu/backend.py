@@ -93,8 +93,7 @@ class CpuBackend(Backend):
     def run_program(self, program: Program, blocks: Mapping[str, Array], out: Array, fold: Array | None = None) -> None:
         from gpupipe_kernels.interpreters.numpy import interpreter
 
-        on_host: Any = (blocks, out, fold)  # HostArrays
-        interpreter.run(program, *on_host, 1 if self._thread.is_worker else self.n_threads)
+        interpreter.run(program, blocks, out, fold, 1 if self._thread.is_worker else self.n_threads)
         self.last_interpreter = "numpy"
 
     def reductions(self, n_values: int, engine: str | None = None) -> Any:
