@@ -133,10 +133,10 @@ def test_advice_is_for_python_unless_there_is_a_file_to_change() -> None:
 @pytest.mark.parametrize(
     ("method", "step"),
     [
-        ("run", "api.run_pipeline"),
+        ("run", "pipeline.api.pipeline.run_pipeline"),
         ("plan", "plan.run_plan.make_plan"),
-        ("features", "feature_access.open_job"),
-        ("tensors", "feature_access.make_tensors"),
+        ("features", "pipeline.api.feature_access.open_job"),
+        ("tensors", "pipeline.api.feature_access.make_tensors"),
     ],
 )
 def test_every_method_words_its_errors_for_python(
@@ -145,7 +145,7 @@ def test_every_method_words_its_errors_for_python(
     def refuse(*arguments: Any, **options: Any) -> None:
         raise ConfigError("no", fix="declare it: schema: {plan: text}")
 
-    monkeypatch.setattr(f"gpupipe.pipeline.{step}", refuse)
+    monkeypatch.setattr(f"gpupipe.{step}", refuse)
     with pytest.raises(ConfigError, match=r"declare it: schema=\{'plan': 'text'\}"):
         getattr(pipeline(output=tmp_path), method)()
 

@@ -17,22 +17,22 @@ from gpupipe_reference.ops import split_docstring
 from gpupipe_reference.schema_text import SettingText, definition_of, flow, settings
 from gpupipe_reference.setting_list import setting_list
 
-# module of gpupipe.models → title and description in the index
+# module of settings below gpupipe.models → title and description in the index
 FAMILIES = {
     "linear": ("Linear models", "Fast, and their coefficients can be read."),
-    "forest": ("Random forests", "Averages of deep trees; little to tune."),
-    "boosting": ("Histogram gradient boosting", "scikit-learn's, on the CPU; usually good scores on tables."),
+    "scikit_learn.forest": ("Random forests", "Averages of deep trees; little to tune."),
+    "scikit_learn.hist_boosting": ("Histogram gradient boosting", "scikit-learn's, on the CPU; usually good scores on tables."),
     "xgboost": ("XGBoost", "Gradient boosting on the CPU and the GPU."),
     "catboost": ("CatBoost", "Gradient boosting with statistics of categories; needs an extra."),
     "lightgbm": ("LightGBM", "Gradient boosting with leaf-wise trees; needs an extra."),
-    "neighbors": ("Nearest neighbours", "Predict from the most similar training rows."),
-    "bayes": ("Naive Bayes", "A quick baseline."),
-    "svm": ("Support vector machines", "A linear classifier with calibrated probabilities."),
+    "scikit_learn.neighbors": ("Nearest neighbours", "Predict from the most similar training rows."),
+    "scikit_learn.bayes": ("Naive Bayes", "A quick baseline."),
+    "scikit_learn.svm": ("Support vector machines", "A linear classifier with calibrated probabilities."),
     "neural": ("Neural networks", "Embeddings and networks for tables, trained by PyTorch."),
     "best": ("Ensembles", "Many models, combined by weights that are chosen on held-out rows."),
-    "estimator": ("Your own estimator", "Any scikit-learn estimator that can be exported safely."),
-    "cluster": ("Clustering", "Groups of rows, without a target."),
-    "decomposition": ("Embeddings", "A few columns that keep most of the variance, without a target."),
+    "scikit_learn.estimator": ("Your own estimator", "Any scikit-learn estimator that can be exported safely."),
+    "scikit_learn.cluster": ("Clustering", "Groups of rows, without a target."),
+    "scikit_learn.decomposition": ("Embeddings", "A few columns that keep most of the variance, without a target."),
 }
 VIEWS = {
     "dense": "`dense`: scaled and imputed numbers, one-hot or target-encoded categories",
@@ -67,8 +67,9 @@ def model_pages(links: Mapping[str, str]) -> dict[str, str]:
 
 
 def members(family: str) -> list[str]:
-    """Return the models of a family: those of one module of ``gpupipe.models``."""
-    return [name for name, model in MODELS.items() if model.__module__.split(".")[2] == family]
+    """Return the models of a family: those of one module of settings below ``gpupipe.models``."""
+    homes = {name: model.__module__.removeprefix("gpupipe.models.") for name, model in MODELS.items()}
+    return [name for name, home in homes.items() if home.replace("settings.", "").removesuffix(".settings") == family]
 
 
 def model_label(name: str) -> str:
