@@ -197,7 +197,7 @@ def divided_frames(draw: st.DrawFn) -> tuple[pd.DataFrame, list[pd.DataFrame]]:
     cuts = sorted(draw(st.lists(st.integers(0, n), max_size=3)))
     parts = [frame.iloc[a:b] for a, b in zip([0, *cuts], [*cuts, n], strict=True)]
     if draw(st.booleans()):  # partitions of whole numbers only, but not all of them: then the frame is one of integers
-        # Nulls alone have no dtype of their own: they would not keep the column one of floats.
+        # Nulls alone have no dtype: they would not keep the column one of floats.
         first = next((i for i, part in enumerate(parts) if part["number"].notna().any()), None)
         parts = [
             part.assign(number=part["number"].astype("int64")) if i != first and _is_whole(part) else part

@@ -21,7 +21,7 @@ from gpupipe_reference.setting_list import setting_list
 FAMILIES = {
     "linear": ("Linear models", "Fast, and their coefficients can be read."),
     "scikit_learn.forest": ("Random forests", "Averages of deep trees; little to tune."),
-    "scikit_learn.hist_boosting": ("Histogram gradient boosting", "scikit-learn's, on the CPU; usually good scores on tables."),
+    "scikit_learn.hist_boosting": ("Histogram gradient boosting", "scikit-learn's, on the CPU; often good scores."),
     "xgboost": ("XGBoost", "Gradient boosting on the CPU and the GPU."),
     "catboost": ("CatBoost", "Gradient boosting with statistics of categories; needs an extra."),
     "lightgbm": ("LightGBM", "Gradient boosting with leaf-wise trees; needs an extra."),
