@@ -21,7 +21,7 @@ from gpupipe.models.scikit_learn.fitted import FittedSklearn
 from gpupipe_kernels.rows import column_sums
 from tests.models.fitted.batch_sweep import LAYOUTS, SIZES, sweep, table
 
-ROOT = Path(__file__).parents[4]
+ROOT = Path(__file__).parents[3]
 # Kernels with which neighbors, PCA and linear SVC differed, while their sums were those of BLAS.
 KERNELS = {"aarch64": "NEOVERSEN1"}.get(platform.machine(), "Haswell")
 

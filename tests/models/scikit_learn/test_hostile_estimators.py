@@ -36,7 +36,7 @@ from gpupipe.artifact.untrusted.ubjson import UbjsonReader, render
 from gpupipe.models.scikit_learn.estimator_checks import check_estimators, prepare_estimators
 from gpupipe.models.scikit_learn.skops import read_skops
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 random = np.random.default_rng(3)
 X = random.normal(size=(240, 8)).astype(np.float32)
 X[:, 0] = random.integers(0, 9, 240)
