@@ -22,6 +22,7 @@ Report = TypeVar("Report", pytest.TestReport, pytest.CollectReport)
 
 # Import names, and the names in commands that install them, where these differ.
 LIBRARIES = {
+    "aiohttp": "aiohttp",
     "catboost": "catboost",
     "deltalake": "delta",
     "flask": "flask",

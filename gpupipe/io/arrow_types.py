@@ -49,7 +49,7 @@ def plain_column(column: pa.ChunkedArray, is_named: bool = False) -> tuple[pa.Ch
     Numbers keep their type, with every digit: what is encoded as a number becomes float64 only then.
 
     `is_named`: whether the column is requested by name, so that binary values of any length are read. Raise
-    UnusableColumn if there is no plain type for the column.
+    UnusableColumn if the column has no plain type.
     """
     kind = column.type
     if pa.types.is_run_end_encoded(kind):
@@ -149,7 +149,7 @@ def stated_categories(schema: pa.Schema) -> frozenset[str]:
 def plain_categories(table: pa.Table) -> pa.Table:
     """Return a table whose categories, bytes and values of extension types are plain; others are unchanged.
 
-    Raise SchemaError if there is no plain type for one of them.
+    Raise SchemaError if one of them has no plain type.
     """
     columns = dict(zip(table.column_names, table.columns, strict=True))
     stated = stated_categories(table.schema)

@@ -345,7 +345,7 @@ def choose_for_task(model: str, field: str, value: str, choices: Mapping[Task, S
 
 
 def column_index(name: str, feature_names: Sequence[str], field: str) -> int:
-    """Return the position of the feature `name` in the matrix; raise ConfigError if there is no such feature."""
+    """Return the position of the feature `name` in the matrix; raise ConfigError if it is absent."""
     if name not in feature_names:
         hint = did_you_mean(name, feature_names) or f"the features are {', '.join(feature_names[:20])}"
         raise ConfigError(f"there is no feature {name!r}", where=f"models: {field}", fix=hint, names=[name])

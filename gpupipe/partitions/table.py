@@ -55,7 +55,7 @@ class PartitionedTable(PartitionedRows[Table]):
     def column(self, name: str) -> Array:
         """Return one encoded column, shape (n_rows,), gathered on the host.
 
-        Raise SchemaError if there is no such column, or it is text.
+        Raise SchemaError if the table lacks the column, or it is text.
         """
         values = self.compute(lambda backend, table: backend.to_host(table.column(name)), label=f"column {name}")
         return np.concatenate(values)

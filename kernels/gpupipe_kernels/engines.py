@@ -1,4 +1,4 @@
-"""Choice of the host engine. On a device there is no choice: kernels run where the data is.
+"""Choice of the host engine. Kernels for device arrays run on the device.
 
 ``numpy``  starts at once
 ``numba``  compiled loops; with an empty code cache, the first call waits seconds for the compiler

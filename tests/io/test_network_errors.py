@@ -37,13 +37,13 @@ def port() -> Iterator[int]:
 
 
 def _refusal(url: str) -> DataError:
-    pytest.importorskip("aiohttp", reason="needs aiohttp")
     with pytest.raises(DataError) as caught:
         find_files(Source(path=url))
     assert caught.value.exit_code == 5
     return caught.value
 
 
+@pytest.mark.needs("aiohttp")
 @pytest.mark.parametrize(
     ("status", "words", "fix"),
     [
@@ -58,6 +58,7 @@ def test_the_status_of_a_server_is_shown_with_the_url(port: int, status: int, wo
     assert words in error.what and error.where == url and fix in error.fix
 
 
+@pytest.mark.needs("aiohttp")
 def test_a_refused_connection_is_shown_with_its_host() -> None:
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))

@@ -60,7 +60,7 @@ class TargetColumn:
     ) -> TargetColumn:
         """Return the column `name`; `notes` are those of the reader.
 
-        Raise SchemaError if there is no such column, or its kind cannot be a target.
+        Raise SchemaError if the table lacks the column, or its kind cannot be a target.
         """
         column = table.schema[name]
         if column.kind in ("datetime", "text"):
