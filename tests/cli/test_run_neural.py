@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 
+pytestmark = pytest.mark.needs("torch")
 ROOT = Path(__file__).parents[2]
 EPOCHS = 24
 SMALL = f"""\

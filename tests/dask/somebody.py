@@ -78,5 +78,6 @@ def _wait_for(file: Path) -> None:
 
 def processes_below() -> set[psutil.Process]:
     """Return the processes below this one, without Python's own helper that outlives them."""
-    count_below = psutil.Process().children(recursive=True)
-    return {child for child in count_below if "resource_tracker" not in " ".join(child.cmdline())}
+    below = psutil.Process().children(recursive=True)
+    running = {child for child in below if child.status() != psutil.STATUS_ZOMBIE}
+    return {child for child in running if "resource_tracker" not in " ".join(child.cmdline())}

@@ -14,7 +14,13 @@ CHECKS = [str(folder / "device_checks.py") for folder in (HERE.parent / "metrics
 WITHOUT_RAPIDS = [str(HERE / "without_rapids_checks.py")]  # in a process that cannot import cuDF, cuML and RMM
 
 
-@pytest.mark.parametrize("checks", [CHECKS, WITHOUT_RAPIDS], ids=["with RAPIDS", "without RAPIDS"])
+@pytest.mark.parametrize(
+    "checks",
+    [
+        pytest.param(CHECKS, id="with RAPIDS"),
+        pytest.param(WITHOUT_RAPIDS, id="without RAPIDS", marks=pytest.mark.needs("torch")),
+    ],
+)
 def test_a_run_on_the_device_matches_the_host(checks: list[str]) -> None:
     environment = {**os.environ, "NUMBA_ENABLE_CUDASIM": "1", "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
     command = [sys.executable, "-m", "pytest", "-q", "-n", "0", "-p", "no:cacheprovider", *checks]
