@@ -269,4 +269,4 @@ def _binary(datatype: str, values: list[Any]) -> bytes:
     if datatype != TEXT:
         return np.array(values, NUMBERS[datatype]).tobytes()
     texts = [value.encode() for value in values]
-    return b"".join(piece for text in texts for piece in (_LENGTH.pack(len(text)), text))
+    return b"".join(_LENGTH.pack(len(text)) + text for text in texts)

@@ -14,7 +14,7 @@ import struct
 import tempfile
 from bisect import bisect_left
 from collections.abc import Iterator, Sequence
-from itertools import accumulate, chain
+from itertools import accumulate, chain, product
 from time import time
 from typing import Any
 
@@ -94,11 +94,7 @@ class Metrics:
         self._values = self._own.values
         self.reset_gauges(worker)
         self._columns = {name: i for i, name in enumerate(self._own.text["columns"])}
-        self._request_at = {
-            (endpoint, status): _REQUESTS + e * len(STATUSES) + s
-            for e, endpoint in enumerate(ENDPOINTS)
-            for s, status in enumerate(STATUSES)
-        }
+        self._request_at = {each: _REQUESTS + i for i, each in enumerate(product(ENDPOINTS, STATUSES))}
         self._error_at = {code: _ERRORS + i for i, code in enumerate(CODES)}
 
     def count_request(self, endpoint: str, status: int, seconds: float) -> None:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from itertools import chain
 from typing import Any
 
+from gpupipe.rules.settings import ColumnRules
 from gpupipe.serve.drift_document import has_drift
 from gpupipe.serve.explanations import explained_outputs, is_explainable
 from gpupipe.serve.served_model import ServedModel
@@ -65,21 +67,21 @@ def _describe(model: ServedModel, name: str, column: Column) -> dict[str, Any]:
     low, high = training.get("low"), training.get("high")
     if column.kind == "datetime":
         low, high = (None if bound is None else iso_time(bound) for bound in (low, high))
-    rules = [rule for rule in model.scorer.rules if rule.column == name]
+    rules = [rule.rules for rule in model.scorer.rules if rule.column == name]
     return {
         "name": name,
         "kind": column.kind,
         "dtype": column.dtype,
-        "nullable": all(rule.rules.nulls or rule.rules.otherwise == "warn" for rule in rules),
+        "nullable": all(each.nulls or each.otherwise == "warn" for each in rules),
         "levels": list(column.levels) if column.levels is not None and column.kind == "categorical" else None,
         "time_format": column.time_format,
         "training": {"low": low, "high": high, "nulls": training.get("nulls")} if training else None,
-        "rules": [
-            {"rule": each, "text": rule.rules.text(each), "otherwise": rule.rules.otherwise}
-            for rule in rules
-            for each in rule.rules.names
-        ],
+        "rules": list(chain.from_iterable(map(_describe_rules, rules))),
     }
+
+
+def _describe_rules(rules: ColumnRules) -> list[dict[str, Any]]:
+    return [{"rule": name, "text": rules.text(name), "otherwise": rules.otherwise} for name in rules.names]
 
 
 def iso_time(micros: int) -> str | None:

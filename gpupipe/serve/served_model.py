@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from itertools import chain, starmap
 from pathlib import Path
 from time import time
 from typing import Any, Literal
@@ -114,7 +115,7 @@ class ServedModel:
         if not goal.targets:
             return _columns(prediction, goal, decision)
         each = zip(prediction.parts, goal.targets, decision.targets, strict=True)
-        return [column for part, own, decided in each for column in _columns(part, own, decided)]
+        return list(chain.from_iterable(starmap(_columns, each)))
 
     def coalescer(self, max_rows: int, wait_seconds: float, on_batch: Callable[[int], None]) -> Coalescer:
         """Return a queue that predicts with this model."""
@@ -177,12 +178,11 @@ def _kinds(scorer: Scorer) -> dict[str, str]:
 def _outputs(scorer: Scorer) -> tuple[Output, ...]:
     goal, decision = scorer.goal, scorer.decision
     if goal.targets:
-        each = zip(goal.targets, decision.targets, strict=True)
-        return tuple(
-            replace(output, name=output_of_target(output.name, own), target=own.target or "")
-            for own, decided in each
-            for output in _outputs_of(own, decided)
-        )
+        outputs: list[Output] = []
+        for own, decided in zip(goal.targets, decision.targets, strict=True):
+            for output in _outputs_of(own, decided):
+                outputs.append(replace(output, name=output_of_target(output.name, own), target=own.target or ""))
+        return tuple(outputs)
     if goal.task == "embedding":
         row = scorer.encoder.encode([dict.fromkeys(scorer.inputs)])
         width = scorer.values(scorer.predict_cells(row)).shape[1]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import chain
 from time import perf_counter
 from typing import Any
 
@@ -95,7 +96,7 @@ class ModelSlot:
             for of_slice, cells, outputs in parts:
                 self.drift.add(cells, rows[of_slice], outputs)
         each = zip(*(outputs for _, _, outputs in parts), strict=True)
-        joined = [[value for part in columns for value in part] for columns in each]
+        joined = [list(chain.from_iterable(columns)) for columns in each]
         return joined, unseen, n_warnings
 
     async def explain(

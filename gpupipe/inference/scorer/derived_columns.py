@@ -72,8 +72,11 @@ def text_derivers(derivation: Derivation | None, engine: HostEngine, strip: bool
         what = "the model computes features of texts, which needs pyarrow"
         raise ConfigError(what, fix="pip install pyarrow") from None
     host = choose("cpu", DeviceOptions(engine=engine))
-    names = [(op, [op.columns] if isinstance(op.columns, str) else op.columns) for op in ops]
-    return tuple(TextDeriver(op, name, host, strip) for op, columns in names for name in columns)
+    derivers: list[TextDeriver] = []
+    for op in ops:
+        names = [op.columns] if isinstance(op.columns, str) else op.columns
+        derivers += [TextDeriver(op, name, host, strip) for name in names]
+    return tuple(derivers)
 
 
 def derive_history(
