@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from itertools import chain
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -62,7 +63,7 @@ def guard_device_read(file: SourceFile) -> Iterator[None]:
 def is_read_on_host(files: InputFiles, tables: Mapping[str, JoinedTable]) -> bool:
     """Return True if the host reads the main table by design: it, or a table joined to it, is text or in memory."""
     joined = (files.tables[name] for name in joined_tables(tables))
-    return any(file.format in FORMATS_ON_HOST for found in (files.source, *joined) for file in found)
+    return any(file.format in FORMATS_ON_HOST for file in chain(files.source, *joined))
 
 
 def require_plain(

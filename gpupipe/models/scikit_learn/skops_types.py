@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import chain
+
 # Types of the models of `gpupipe.models`.
 _MODULES: dict[str, str] = {
     "builtins": "dict list set slice str tuple",
@@ -90,9 +92,14 @@ _OWN_MODULES: dict[str, str] = {
     "sklearn.utils._bunch": "Bunch",
 }
 
-DISTANCES = frozenset(
-    f"sklearn.metrics._dist_metrics.{name}" for name in _MODULES["sklearn.metrics._dist_metrics"].split()
-)
+
+def _types(module: str) -> list[str]:
+    """Return the full names of the types allowed from a module."""
+    names = [*_MODULES.get(module, "").split(), *_OWN_MODULES.get(module, "").split()]
+    return [f"{module}.{name}" for name in names]
+
+
+DISTANCES = frozenset(_types("sklearn.metrics._dist_metrics"))
 NEIGHBOR_TREES = frozenset({"sklearn.neighbors._ball_tree.BallTree", "sklearn.neighbors._kd_tree.KDTree"})
 
 # Supported loaders of skops, and the types that each may build. Loaders of methods, operators and reduce calls are
@@ -105,11 +112,7 @@ _LOADERS = {
     ),
     "JsonNode": "builtins.str",
     "ListNode": "builtins.list",
-    "LossNode": " ".join(
-        f"sklearn._loss._loss.{name}"
-        for modules in (_MODULES, _OWN_MODULES)
-        for name in modules["sklearn._loss._loss"].split()
-    ),
+    "LossNode": " ".join(_types("sklearn._loss._loss")),
     "NdArrayNode": "numpy.float32 numpy.float64 numpy.int32 numpy.int64 numpy.ndarray numpy.uint64",
     "PartialNode": "functools.partial",
     "RandomGeneratorNode": "numpy.random._generator.Generator",
@@ -120,14 +123,8 @@ _LOADERS = {
     "TupleNode": "builtins.tuple",
     "TypeNode": "builtins.str numpy.float32 numpy.float64 numpy.int32 numpy.int64 numpy.uint64",
 }
-_SPECIAL = frozenset(name for names in _LOADERS.values() for name in names.split())
+_SPECIAL = frozenset(" ".join(_LOADERS.values()).split())
 ALLOWED: dict[str, frozenset[str]] = {
     **{loader: frozenset(names.split()) for loader, names in _LOADERS.items()},
-    "ObjectNode": frozenset(
-        f"{module}.{name}"
-        for modules in (_MODULES, _OWN_MODULES)
-        for module, names in modules.items()
-        for name in names.split()
-    )
-    - _SPECIAL,
+    "ObjectNode": frozenset(chain.from_iterable(map(_types, _MODULES | _OWN_MODULES))) - _SPECIAL,
 }
