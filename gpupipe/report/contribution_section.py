@@ -109,11 +109,11 @@ def draw_contributions(data: ReportData) -> dict[str, str]:
     """Return file stem to SVG: the dependence of the columns with the largest contributions to each target."""
     from gpupipe.report.dependence_plots import draw_dependence
 
-    return {
-        stem: draw_dependence(found, position)
-        for i, found in enumerate(data.contributions[:MOST_TARGETS], 1)
-        for stem, (position, _) in _plot_columns(data, found, i).items()
-    }
+    plots: dict[str, str] = {}
+    for i, found in enumerate(data.contributions[:MOST_TARGETS], 1):
+        columns = _plot_columns(data, found, i)
+        plots |= {stem: draw_dependence(found, position) for stem, (position, _) in columns.items()}
+    return plots
 
 
 def _n_strips(found: TargetContributions) -> int:

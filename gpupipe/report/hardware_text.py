@@ -61,7 +61,8 @@ def counter_title(name: str, n_gpus: int) -> str:
 def main_counters(names: Iterable[str]) -> list[str]:
     """Return the counters that displays show, the most important first."""
     quantities = {name: (gpu_counter(name) or ("", name))[1] for name in names}
-    return [name for quantity in MAIN_QUANTITIES for name, found in quantities.items() if found == quantity]
+    shown = [name for name, quantity in quantities.items() if quantity in MAIN_QUANTITIES]
+    return sorted(shown, key=lambda name: MAIN_QUANTITIES.index(quantities[name]))
 
 
 def format_counter(value: float, unit: str) -> str:

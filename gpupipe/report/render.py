@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -84,7 +85,7 @@ def page(data: ReportData, plots: dict[str, str], title: str | None = None) -> s
     from markupsafe import Markup
 
     sections = contribution_sections(data, plots, has_strips=bool(plots))
-    of_columns = {stem for section in sections for stem in section.stems}
+    of_columns = set(chain.from_iterable(section.stems for section in sections))
     drawn = {
         name: Markup(inline_svg(svg, name, _caption(name))) for name, svg in plots.items() if name not in of_columns
     }

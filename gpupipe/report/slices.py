@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 from gpupipe.names import count_noun
@@ -39,7 +40,8 @@ class MetricSlice:
 
 def slice_axis(slices: Sequence[MetricSlice], metric: str) -> tuple[float, float]:
     """Return the ends of an axis for a metric of slices and its intervals."""
-    values = [value for each in slices for value in (each.metrics[metric], *each.intervals.get(metric, ()))]
+    values = [each.metrics[metric] for each in slices]
+    values += chain.from_iterable(each.intervals.get(metric, ()) for each in slices)
     known = [value for value in values if math.isfinite(value)] or [0.0]
     margin = 0.05 * (max(known) - min(known)) or 0.5
     return min(known) - margin, max(known) + margin
@@ -79,9 +81,11 @@ def slice_frame(document: Mapping[str, Any] | None) -> pd.DataFrame:
 
     about, document = ["column", "level", "n_rows", "is_worse"], document or {"overall": {"metrics": {}}, "columns": {}}
     rows = []
-    for each in (one for slices in document["columns"].values() for one in slices):
-        ends = {f"{name}_{end}": ends[i] for name, ends in each["intervals"].items() for i, end in enumerate(ENDS)}
-        rows.append({key: each[key] for key in about} | each["metrics"] | ends)
+    for each in chain.from_iterable(document["columns"].values()):
+        row = {key: each[key] for key in about} | each["metrics"]
+        for name, interval in each["intervals"].items():
+            row |= {f"{name}_{end}": value for end, value in zip(ENDS, interval, strict=True)}
+        rows.append(row)
     frame = pd.DataFrame(rows, columns=None if rows else about)
     frame.attrs["overall"] = document["overall"]["metrics"]
     return frame
