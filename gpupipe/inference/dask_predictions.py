@@ -15,7 +15,6 @@ from gpupipe.features.ops.text_op import TextOp
 from gpupipe.features.program.fitted import FittedFeatures
 from gpupipe.inference.explanation.outputs import reason_names
 from gpupipe.inference.prediction.id_columns import IdColumns, choose_columns, output_names, require_free_names
-from gpupipe.model_parts.goal import output_of_target
 from gpupipe.table.encode import require
 
 if TYPE_CHECKING:
@@ -30,18 +29,13 @@ def predict_frame(model: LoadedModel, collection: Any, tables: Any, as_of: Any) 
     found, goal = _mapped(model, collection, tables, as_of), model.goal
     if goal.task == "embedding":
         return found
-    each = [(own, name) for own in goal.each for name in own.quantile_names or ("prediction",)]
-    names = [output_of_target(name, own) if goal.targets else name for own, name in each]
+    names = goal.outputs(lambda own: own.quantile_names or ("prediction",))
     return found[names[0] if len(names) == 1 else names]
 
 
 def probability_frame(model: LoadedModel, collection: Any, tables: Any, as_of: Any) -> Any:
     """Return the probability of each class: a DataFrame with the columns of `gpupipe.Model.predict_table`."""
-    names = [
-        output_of_target(f"probability_{label}", own) if model.goal.targets else f"probability_{label}"
-        for own in model.goal.each
-        for label in own.label_texts
-    ]
+    names = model.goal.outputs(lambda own: [f"probability_{label}" for label in own.label_texts])
     return _mapped(model, collection, tables, as_of)[names]
 
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -90,6 +91,12 @@ class Goal:
         """Names of the predicted quantiles in outputs: ``quantile_0.1``."""
         return tuple(f"quantile_{level:.12g}" for level in self.quantiles)
 
+    def outputs(self, of_goal: Callable[[Goal], Iterable[str]]) -> list[str]:
+        """Return the outputs of this goal, or of each target under `output_of_target`; `of_goal` names those of one."""
+        if not self.targets:
+            return list(of_goal(self))
+        return list(chain.from_iterable([output_of_target(name, own) for name in of_goal(own)] for own in self.targets))
+
 
 def label_text(label: Any) -> str:
     """Return a class label as text.
@@ -164,10 +171,10 @@ def unseen_labels(goal: Goal, y: Array | None, train: Array, test: Array) -> tup
     if y is None:
         return ()
     if goal.targets:
-        each = zip(goal.targets, y.T, strict=True)
-        return tuple(
-            f"{own.target} = {label}" for own, column in each for label in unseen_labels(own, column, train, test)
-        )
+        texts: list[str] = []
+        for own, column in zip(goal.targets, y.T, strict=True):
+            texts += [f"{own.target} = {label}" for label in unseen_labels(own, column, train, test)]
+        return tuple(texts)
     if not goal.labels:
         return ()
     seen, asked = (np.unique(y[mask]).astype(np.intp) for mask in (train, test))

@@ -10,6 +10,7 @@ import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -101,7 +102,7 @@ def read_goal(manifest: Mapping[str, Any]) -> Goal:
     tasks = {each.task for each in targets}
     if not all(names) or not (tasks <= CLASSIFICATION or tasks <= REGRESSION):
         raise ValueError(f"expected several targets, all numbers or all with classes; found {', '.join(sorted(tasks))}")
-    outputs = [f"{each.target}_{label}" for each in targets for label in each.label_texts]
+    outputs = list(chain.from_iterable([f"{each.target}_{label}" for label in each.label_texts] for each in targets))
     _check_distinct(outputs, "the targets", "output")
     return replace(goal, targets=targets)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import chain
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -33,7 +34,7 @@ class ColumnShares:
         Unless `by_table`, each column that is derived from further tables or from other rows has its own name.
         """
         sources = [_sources(features, feature.inputs, by_table) or (feature.name,) for feature in features.features]
-        used = dict.fromkeys(name for own in sources for name in own)
+        used = dict.fromkeys(chain.from_iterable(sources))
         columns = {name: None for name in features.inputs if name in used} | used
         place = {name: i for i, name in enumerate(columns)}
         shares = np.zeros((len(sources), len(columns)))

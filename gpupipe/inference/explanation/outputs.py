@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import product
 
 from gpupipe.errors import DataError
-from gpupipe.model_parts.goal import Goal, output_of_target
+from gpupipe.model_parts.goal import Goal
 
 UNEXPLAINED = ("clustering", "embedding")
 MOST_REASONS = 100  # that are compared with the names of copied columns; a model has rarely more columns
@@ -75,5 +76,5 @@ def middle_quantile(goal: Goal) -> int:
 def reason_names(goal: Goal, n: int) -> list[str]:
     """Return the names of the output columns of the `n` strongest contributions, at most 100."""
     kinds = ("", "_value", "_contribution")
-    names = [f"reason_{k + 1}{kind}" for k in range(min(n, MOST_REASONS)) for kind in kinds]
-    return [output_of_target(name, own) for own in goal.targets for name in names] if goal.targets else names
+    names = [f"reason_{k}{kind}" for k, kind in product(range(1, min(n, MOST_REASONS) + 1), kinds)]
+    return goal.outputs(lambda own: names)
