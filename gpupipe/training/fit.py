@@ -111,12 +111,8 @@ def withheld_columns(targets: Sequence[str], config: Config) -> dict[str, str]:
     """Return the columns excluded from features, with the reason; they may include columns not in the table."""
     split, names = config.split, {name: "source.drop drops it" for name in config.source.drop if name[:1] != "@"}
     keys, made = key_columns(config.features), key_columns(config.features, entity_columns(config))
-    names |= {
-        key: f"it is the key of {op.title()}"
-        for op in derived_ops(config.features)
-        for key in op.key_columns()
-        if key in keys
-    }
+    for op in derived_ops(config.features):
+        names |= {key: f"it is the key of {op.title()}" for key in op.key_columns() if key in keys}
     names |= dict.fromkeys([name for name in made if name not in names], "it identifies a row built from events")
     named = [(split.column and split.column.name, "it is split.column"), (split.group, "it is split.group")]
     named += [(config.source.weight, "it is the weight of the rows (source.weight)")]

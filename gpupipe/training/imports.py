@@ -25,7 +25,8 @@ def import_libraries(job: Job, entries: Sequence[ModelEntry]) -> None:
     """Import the libraries of all stages after reading, and record the time of each in the job's timeline."""
     modules = evaluation_modules(job.config, job.goal.task)
     if job.workers is None:
-        modules += [module for entry in entries for module in entry.params.modules(job.goal.task, job.backend)]
+        for entry in entries:
+            modules += entry.params.modules(job.goal.task, job.backend)
     if any(entry.tune is not None for entry in entries):
         modules += TUNING_MODULES
     if job.config.report.enabled:

@@ -190,8 +190,10 @@ class Job:
             if ends_run(error):
                 raise
             if len(self.metrics) > 1 and not isinstance(error, DataError):  # a DataError is about the prediction
-                each = [replace(self, metrics=(name,)) for name in self.metrics]
-                return {k: v for job in each for k, v in job.score(truth, prediction, decision, X).items()}
+                scores: dict[str, float] = {}
+                for name in self.metrics:
+                    scores |= replace(self, metrics=(name,)).score(truth, prediction, decision, X)
+                return scores
             if not self.failed_metrics.issuperset(self.metrics):
                 self.failed_metrics.update(self.metrics)
                 note_failure(self.timeline, f"{', '.join(self.metrics)} could not be computed", error)

@@ -17,6 +17,7 @@ from gpupipe.models import FittedModel, Prediction, load_fitted
 from gpupipe.report.search_record import SearchRecord
 from gpupipe.training.checkpoints.keys import CheckpointKey
 from gpupipe.training.fit import TrainedModel
+from gpupipe.typing import HostArray
 from gpupipe_kernels.program.program import Program
 
 TRAINING = "training.npz"
@@ -86,11 +87,9 @@ def write_model(
     description = trained.model.portable().save(folder, quick=True)
     for name in description["files"]:
         writer.file(name)
-    arrays = {
-        f"{part}.{name}": backend.to_host(values)
-        for part, found in predictions.items()
-        for name, values in found.arrays.items()
-    }
+    arrays: dict[str, HostArray] = {}
+    for part, found in predictions.items():
+        arrays |= {f"{part}.{name}": backend.to_host(values) for name, values in found.arrays.items()}
     writer.arrays(PREDICTIONS, arrays)
     search, params = trained.search, trained.entry.params
     tuned = None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from itertools import chain
 from statistics import median
 
 from gpupipe.training.ensemble.portfolio import PortfolioEntry
@@ -56,5 +57,5 @@ class TrainingTime:
 
     def fold_seconds(self, entry: PortfolioEntry) -> float:
         """Return the predicted seconds of one fold of an entry; 0 before anything was measured."""
-        units = self._units.get(entry.name) or [unit for found in self._units.values() for unit in found]
+        units = self._units.get(entry.name) or list(chain.from_iterable(self._units.values()))
         return entry.cost * median(units) if units else 0.0

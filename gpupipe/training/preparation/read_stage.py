@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, MutableMapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from itertools import chain
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
 
 import pyarrow as pa
@@ -148,7 +149,7 @@ def _read_on_device(inputs: TableInputs) -> EncodedRows | None:
     declared, names = inputs.declared, list(inputs.keys or ())
     loaded.columns.update(key_columns(loaded.columns, names, loaded.rules, backend))
     texts = [name for name, column in loaded.columns.items() if may_be_text(column, declared.get(name))]
-    names += [name for op in inputs.ops for name in op.raw_columns(texts)]
+    names += chain.from_iterable(op.raw_columns(texts) for op in inputs.ops)
     raw = RawColumns(loaded.columns, names, loaded.rules, backend)
     table = encode_frame(loaded.columns, backend, declared, rules=loaded.rules)
     return EncodedRows(table, list(loaded.notes), raw)
@@ -261,9 +262,9 @@ def _drop_kinds(table: Table, config: Config, notes: Iterable[str]) -> Table:
 
 def _main_keys(config: Config) -> list[str]:
     """Return the columns of the main table that derived ops need in raw form."""
-    events = [table for table in config.tables.values() if not table.is_joined]
-    ops = derived_ops(config.features)
-    return [*(name for op in ops for name in op.key_columns()), *(name for table in events for name in table.on.left)]
+    keys = [op.key_columns() for op in derived_ops(config.features)]
+    keys += [table.on.left for table in config.tables.values() if not table.is_joined]
+    return list(chain.from_iterable(keys))
 
 
 def _read_events(

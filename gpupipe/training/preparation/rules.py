@@ -84,12 +84,11 @@ def enforce(table: EncodedTable, config: Config, backend: Backend, files: InputF
     )
     unserved = (*config.source.targets, config.source.weight)  # rows to predict have neither
     schema = table.schema
-    served = [
-        ServedRules(name, DeclaredColumn(schema[name].kind, time_format=schema[name].time_format), each)
-        for name, given in rules.items()
-        if name not in unserved
-        for each in given
-    ]
+    served: list[ServedRules] = []
+    for name, given in rules.items():
+        if name not in unserved:
+            declared = DeclaredColumn(schema[name].kind, time_format=schema[name].time_format)
+            served += [ServedRules(name, declared, each) for each in given]
     return RuleResults(tuple(broken), tuple(warnings), tuple(served))
 
 
