@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from itertools import chain
 
 import numpy as np
 
@@ -54,7 +55,7 @@ def split_rows(job: Job, services: RunServices) -> SplitJob:
         folds = folds_of(job)
         stage.rows = job.table.n_rows
         stage.note(_describe(folds, stage.rows))
-        unseen = {label for fold in folds for label in unseen_labels(job.goal, job.y, fold.train, fold.test)}
+        unseen = set(chain.from_iterable(unseen_labels(job.goal, job.y, fold.train, fold.test) for fold in folds))
         if unseen:
             known = job.goal.labels or sorted(unseen)
             labels = ", ".join(repr(label) for label in known if label in unseen)

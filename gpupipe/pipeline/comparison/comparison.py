@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 from gpupipe.config.error_text import describe_python_value
@@ -121,14 +122,14 @@ def compare_runs(runs: Sequence[Run | str | os.PathLike[str]]) -> RunComparison:
         raise ConfigError("the same run is named twice", where=shared, fix="name different runs")
     compared = [_differences(first, record) for record in others]
     rows = []
-    for metric in dict.fromkeys(name for record in records for name in metric_names(record.metrics)):
+    for metric in dict.fromkeys(chain.from_iterable(metric_names(record.metrics) for record in records)):
         for record, (found, _) in zip(records, [({}, ""), *compared], strict=True):
             row = {"metric": metric, "run": record.path, "value": record.metrics.get(metric)}
             if record is not first and {metric} <= first.metrics.keys() & record.metrics.keys():
                 row |= found.get(metric, {"difference": record.metrics[metric] - first.metrics[metric]})
             rows.append(row)
     numbers = dict.fromkeys(["value", "difference", "low", "high"], "float64")
-    notes = [[n for stage in each.stages if stage["name"] in DATA_STAGES for n in stage["notes"]] for each in records]
+    notes = list(map(_data_notes, records))
     common = set.intersection(*map(set, notes))
     return RunComparison(
         runs=tuple(names),
@@ -140,6 +141,12 @@ def compare_runs(runs: Sequence[Run | str | os.PathLike[str]]) -> RunComparison:
         features=presence(names, [record.features for record in records]),
         notes={name: [n for n in own if n not in common] for name, own in zip(names, notes, strict=True)},
     )
+
+
+def _data_notes(record: RunRecord) -> list[str]:
+    """Return the notes of the stages that read and prepare the data."""
+    stages = [stage for stage in record.stages if stage["name"] in DATA_STAGES]
+    return list(chain.from_iterable(stage["notes"] for stage in stages))
 
 
 def _facts(records: Sequence[RunRecord]) -> dict[str, list[Any]]:
@@ -159,9 +166,9 @@ def _facts(records: Sequence[RunRecord]) -> dict[str, list[Any]]:
         }
         for record in records
     ]
-    names = dict.fromkeys(name for facts in each for name in facts)
+    names = dict.fromkeys(chain.from_iterable(each))
     found = {name: [facts.get(name) for facts in each] for name in names}
-    versions = {name for record in records for name in record.versions} - {"gpupipe"}
+    versions = set(chain.from_iterable(record.versions for record in records)) - {"gpupipe"}
     return {name: values for name, values in found.items() if name not in versions or len(set(values)) > 1}
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import chain
 from typing import Any
 
 from gpupipe.config.document import join_path
@@ -24,7 +25,7 @@ def setting_differences(settings: Sequence[Mapping[str, Any]]) -> dict[str, list
     shared = set.intersection(*labels) if labels else set()
     leaves = [dict(_leaves(each, shared)) for each in settings]
     found = {}
-    for path in dict.fromkeys(path for each in leaves for path in each):
+    for path in dict.fromkeys(chain.from_iterable(leaves)):
         values = [each.get(path) for each in leaves]
         if any(value != values[0] for value in values):
             found[path] = values
@@ -55,6 +56,6 @@ def presence(runs: Sequence[str], names: Sequence[Sequence[str]]) -> list[dict[s
     """
     found: dict[tuple[str, ...], list[str]] = {}
     sets = [set(each) for each in names]
-    for name in dict.fromkeys(name for each in names for name in each):
+    for name in dict.fromkeys(chain.from_iterable(names)):
         found.setdefault(tuple(run for run, own in zip(runs, sets, strict=True) if name in own), []).append(name)
     return [{"runs": list(having), "columns": each} for having, each in found.items() if len(having) < len(runs)]

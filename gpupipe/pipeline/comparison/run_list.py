@@ -6,6 +6,7 @@ import math
 import os
 from contextlib import suppress
 from datetime import UTC, datetime
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -71,7 +72,8 @@ def list_runs(folder: str | os.PathLike[str] = "runs", sort_by: str | None = Non
     rows: list[dict[str, Any]] = []
     for parent, folders, files in os.walk(folder, onerror=lambda error: rows.append(_unlisted(error))):
         rows.extend(_rows_of(Path(parent), folders, files))
-    names = list(dict.fromkeys(name for row in rows for name in row["metrics"] if name not in COLUMNS))
+    metrics = dict.fromkeys(chain.from_iterable(row["metrics"] for row in rows))
+    names = [name for name in metrics if name not in COLUMNS]
     if sort_by is not None and sort_by not in names:
         fix = did_you_mean(sort_by, names) or f"the metrics are {', '.join(names) or 'none'}"
         raise ConfigError(f"no run has the metric {sort_by!r}", where=os.fspath(folder), fix=fix)
@@ -102,7 +104,7 @@ def _rows_of(folder: Path, folders: list[str], files: list[str]) -> list[dict[st
         return [_row(folder, "finished") | found | {"value": run.metrics[run.first_metric]}]
     hidden = sorted(name for name in folders if name.startswith("."))
     folders[:] = sorted(set(folders).difference(hidden))
-    return [row for name in hidden for row in _unfinished(folder, name)]
+    return list(chain.from_iterable(_unfinished(folder, name) for name in hidden))
 
 
 def _unfinished(folder: Path, name: str) -> list[dict[str, Any]]:

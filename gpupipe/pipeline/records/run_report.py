@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
+from itertools import chain
 from pathlib import Path
 
 import numpy as np
@@ -77,7 +78,7 @@ def write_report(
         rows_train=outcome.n_training_rows,
         rows_test=n_test,
         n_features=len(outcome.champion.features.features),
-        n_inputs=len({name for inputs in outcome.champion.features.lineage.values() for name in inputs}),
+        n_inputs=len(set(chain.from_iterable(outcome.champion.features.lineage.values()))),
         leaderboard=_with_tuned(leaderboard_rows(outcome.leaderboard), tuned, config.origin.redactor.hide),
         selection=outcome.selection,
         targets=results if job.goal.targets else (),

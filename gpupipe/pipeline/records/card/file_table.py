@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from itertools import chain
 from typing import Any
 
 from gpupipe.pipeline.records.card.facts import CardFacts
@@ -51,7 +52,7 @@ def libraries(facts: CardFacts) -> list[str]:
     """Return the libraries and plug-ins that the estimator needs, with their versions."""
     manifest = facts.manifest
     used = set(_found("library", manifest["estimator"]))
-    prefixes = [prefix for library, found in NEEDED.items() if library in used for prefix in found]
+    prefixes = list(chain.from_iterable(found for library, found in NEEDED.items() if library in used))
     versions = [
         f"{name} {version}"
         for name, version in manifest["libraries"].items()

@@ -59,12 +59,11 @@ def rare_classes(facts: CardFacts, most: int) -> str:
     The margin is the half-width of the 95 % normal interval of a share at its widest, 1.96 √(0.25 / n): 10 percentage
     points for `FEW_ROWS` rows.
     """
-    rare = [
-        (tested, f"{facts.name(label)} of {facts.name(goal.target)}" if facts.goal.targets else facts.name(label))
-        for goal, counts in facts.class_counts
-        for label, (_, tested) in zip(goal.label_texts, counts, strict=True)
-        if tested < FEW_ROWS
-    ]
+    rare: list[tuple[int, str]] = []
+    for goal, counts in facts.class_counts:
+        of_target = f" of {facts.name(goal.target)}" if facts.goal.targets else ""
+        each = zip(goal.label_texts, counts, strict=True)
+        rare += [(tested, facts.name(label) + of_target) for label, (_, tested) in each if tested < FEW_ROWS]
     shown = [
         f"{name} ({count_noun(n, 'row')}" + (f", ±{98 / math.sqrt(n):.0f} percentage points)" if n > 1 else ")")
         for n, name in sorted(rare, key=lambda each: each[0])
