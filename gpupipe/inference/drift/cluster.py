@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
+from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -88,8 +89,8 @@ def scan_on_workers(
         raise ConfigError("expected files to compare on a cluster", where=opened.label, fix="remove --cluster")
     files = stream.splittable()
     each = [split_file(file) for file in files]
-    first = next((read.table for chunks in each for chunk in chunks if (read := stream.read(chunk))), None)
-    period = None if first is None else opened.period(first, model)
+    first = next(filter(None, map(stream.read, chain.from_iterable(each))), None)
+    period = None if first is None else opened.period(first.table, model)
     sent = workers.put((stream, tuple(input_columns(reference, model)), period))
     found = _count(sent, each, workers)
     again = [i for i, counted in enumerate(found) if any(part is None for part in counted)]
@@ -113,7 +114,7 @@ def scan_on_workers(
     if period is not None:
         require_few(len(counts.periods), period.unit)
     stride = stride_of(n_rows, sample_rows(len(opened.names)))
-    chunks = [chunk for own in each for chunk in own]
+    chunks = list(chain.from_iterable(each))
     labels = [f"rows of chunk {i + 1} of {len(chunks)}" for i in range(len(chunks))]
     tasks = [(sent, chunk, start, stride) for chunk, start in zip(chunks, first_rows, strict=True)]
     parts = workers.gather(workers.map(_sample, tasks, labels))
@@ -122,7 +123,7 @@ def scan_on_workers(
 
 
 def _count(sent: Any, each: Sequence[Sequence[SourceChunk]], workers: Workers) -> list[list[CountedChunk | None]]:
-    tasks = [(sent, chunk) for chunks in each for chunk in chunks]
+    tasks = [(sent, chunk) for chunk in chain.from_iterable(each)]
     labels = [f"counting chunk {i + 1} of {len(tasks)}" for i in range(len(tasks))]
     found = iter(workers.gather(workers.map(_count_one, tasks, labels)))
     return [[next(found) for _ in chunks] for chunks in each]

@@ -138,7 +138,7 @@ def _metrics(
     model: LoadedModel, reference: DriftReference, scanned: ScannedRows, predicted: Prediction, notes: list[str]
 ) -> tuple[list[MetricDrift], int]:
     names = list(model.goal.names)
-    if not names or any(name not in table.column_names for table in scanned.sample for name in names):
+    if not names or not all(set(names).issubset(table.column_names) for table in scanned.sample):
         return [], 0
     targets = pa.concat_tables([table.select(names) for table in scanned.sample], promote_options="permissive")
     rows = labelled_rows(targets, predicted, model.goal)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Generator, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import chain
 
 import numpy as np
 
@@ -66,7 +67,7 @@ def comparison_steps(
     for column in columns:
         tests.append(_tests(column, current[column.name]))
         yield
-    p_values = holm(np.array([test.p_value for each in tests for test in each]))
+    p_values = holm(np.array([test.p_value for test in chain.from_iterable(tests)]))
     found, at = [], 0
     for column, each in zip(columns, tests, strict=True):
         adjusted, at = p_values[at : at + len(each)], at + len(each)

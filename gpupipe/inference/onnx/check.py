@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -150,7 +151,7 @@ def n_reference_rows(model: Any) -> int:
 
     0 if it would take minutes to read the trees.
     """
-    attributes = [attribute for node in model.graph.node for attribute in node.attribute]
+    attributes = list(chain.from_iterable(node.attribute for node in model.graph.node))
     n_trees, n_splits = (
         sum(len(attribute.ints) for attribute in attributes if attribute.name == name)
         for name in ("tree_roots", "nodes_featureids")

@@ -116,7 +116,8 @@ def bearing(graph: OnnxGraph, lat1: str, lon1: str, lat2: str, lon2: str) -> str
     """Return the initial course from the first to the second point, in degrees; see `gpupipe_kernels.reference`."""
     phi1, phi2 = radians(graph, lat1), radians(graph, lat2)
     turn = radians(graph, graph.add("Sub", lon2, lon1))
-    sin1, cos1, sin2, cos2 = (graph.add(op, phi) for phi in (phi1, phi2) for op in ("Sin", "Cos"))
+    sin1, cos1 = graph.add("Sin", phi1), graph.add("Cos", phi1)
+    sin2, cos2 = graph.add("Sin", phi2), graph.add("Cos", phi2)
     east = graph.add("Mul", graph.add("Sin", turn), cos2)
     along = graph.add("Mul", graph.add("Mul", sin1, cos2), graph.add("Cos", turn))
     north = graph.add("Sub", graph.add("Mul", cos1, sin2), along)

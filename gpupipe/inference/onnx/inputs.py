@@ -13,6 +13,7 @@ import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
@@ -211,7 +212,7 @@ def _codes(graph: OnnxGraph, coded: Sequence[OnnxInput], tensors: Mapping[str, s
 def _codes_of_shared(graph: OnnxGraph, texts: str, columns: Sequence[Column]) -> str:
     """Return the codes of the levels in several columns, by the levels of all: one node instead of one for each."""
     of_column = [LevelLookup(column).spellings() for column in columns]
-    levels = list(dict.fromkeys(level for codes in of_column for level in codes)) or [""]
+    levels = list(dict.fromkeys(chain.from_iterable(of_column))) or [""]
     table = [[codes.get(level, UNSEEN) for codes in of_column] for level in levels] + [[UNSEEN] * len(columns)]
     row = _lookup(graph, texts, [(level, i) for i, level in enumerate(levels)], len(levels))
     row = graph.add("Mul", row, graph.constant(len(columns), np.int64))

@@ -203,9 +203,10 @@ def _looked_up(graph: OnnxGraph, X: TreeMatrix, sets: Mapping[int, _CategorySets
     code = graph.cast(graph.select(X.name, list(sets), X.width), np.int64)
     row_of = np.concatenate([own.row_of for own in sets.values()])
     row = graph.add("Gather", graph.constant(row_of), _shifted(graph, code, [len(own.row_of) for own in sets.values()]))
-    column_of_set = np.repeat(np.arange(len(sets)), [len(own.bits) for own in sets.values()])
-    of_set = graph.select(row, column_of_set.tolist(), len(sets))
-    of_set = _shifted(graph, of_set, [own.bits.shape[1] for own in sets.values() for _ in own.bits])
+    n_sets = [len(own.bits) for own in sets.values()]
+    of_set = graph.select(row, np.repeat(np.arange(len(sets)), n_sets).tolist(), len(sets))
+    n_codes = np.repeat([own.bits.shape[1] for own in sets.values()], n_sets)
+    of_set = _shifted(graph, of_set, n_codes.tolist())
     bits = np.concatenate([own.bits.reshape(-1) for own in sets.values()])
     return graph.cast(graph.add("Gather", graph.constant(bits), of_set), np.float64)
 

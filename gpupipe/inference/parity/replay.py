@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from itertools import pairwise
+from itertools import chain, pairwise
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -53,7 +53,8 @@ def verify_model(model: Model) -> Verification:
         recorded = read_record(reader, tuple(document["metrics"]))
         values, not_covered = document["tolerance"], tuple(document["not_covered"])
         tolerance = {kind: {name: values[kind][name] for name in limits} for kind, limits in TOLERANCE.items()}
-        if not all(0 <= share <= 1 for limits in tolerance.values() for share in limits.values()):
+        shares = chain.from_iterable(limits.values() for limits in tolerance.values())
+        if not all(0 <= share <= 1 for share in shares):
             raise ValueError("expected tolerances in [0, 1]")
         n_recorded, n_features = recorded.X.shape[1], len(model.features.features)
         if n_recorded != n_features:

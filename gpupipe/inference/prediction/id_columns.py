@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -46,10 +47,8 @@ def choose_columns(
     ConfigError if the input does not have a named column.
     """
     chosen = [name for name in known if name in found] if ids is None else [_one(name, "--id", found) for name in ids]
-    selected = [name for item in keep for name in _selected(item, found)]
-    return IdColumns(
-        tuple(dict.fromkeys(chosen)), tuple(name for name in dict.fromkeys(selected) if name not in chosen)
-    )
+    kept = [name for name in _kept(keep, found, "--keep") if name not in chosen]
+    return IdColumns(tuple(dict.fromkeys(chosen)), tuple(kept))
 
 
 def output_names(goal: Goal, decision: Decision, numbered: bool = False) -> list[str]:
@@ -58,8 +57,9 @@ def output_names(goal: Goal, decision: Decision, numbered: bool = False) -> list
     if goal.task == "embedding":
         return names
     if goal.targets:
-        each = zip(goal.targets, decision.targets, strict=True)
-        return names + [output_of_target(name, own) for own, decided in each for name in output_names(own, decided)]
+        for own, decided in zip(goal.targets, decision.targets, strict=True):
+            names += [output_of_target(name, own) for name in output_names(own, decided)]
+        return names
     names += goal.quantile_names or ["prediction", *(f"probability_{label}" for label in goal.label_texts)]
     if decision.intervals is not None:
         names += [f"set_{label}" for label in goal.label_texts] or ["lower", "upper"]
@@ -95,8 +95,8 @@ def copy_columns(data: Any, keep: Sequence[str], source_of: Callable[[str], Tabl
     return table.select(_kept(keep, table.column_names))
 
 
-def _kept(keep: Sequence[str], found: Sequence[str]) -> list[str]:
-    return list(dict.fromkeys(name for item in keep for name in _selected(item, found, "keep")))
+def _kept(keep: Sequence[str], found: Sequence[str], option: str = "keep") -> list[str]:
+    return list(dict.fromkeys(chain.from_iterable(_selected(item, found, option) for item in keep)))
 
 
 def read_columns(
@@ -126,7 +126,7 @@ def read_columns(
     return table
 
 
-def _selected(item: str, found: Sequence[str], option: str = "--keep") -> list[str]:
+def _selected(item: str, found: Sequence[str], option: str) -> list[str]:
     names = [item] if item in found else [name.strip() for name in item.split(",") if name.strip()]
     selected = []
     for name in names:
