@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import combinations
+from itertools import chain, combinations, product
 from typing import Literal
 
 import numpy as np
@@ -52,10 +52,10 @@ def enumerate_arithmetic(
     columns if there are too many.
     """
     pairs = _choose(numbers, 2, len(PAIR_FORMS), most, rng)
-    found = [FeatureCandidate("arithmetic", form, pair) for pair in pairs for form in PAIR_FORMS]
+    found = [FeatureCandidate("arithmetic", form, pair) for pair, form in product(pairs, PAIR_FORMS)]
     if order > 2 and len(found) < most:
         triples = _choose(numbers, 3, 3 * len(TRIPLE_FORMS) - 2, most - len(found), rng)
-        found += [candidate for triple in triples for candidate in _triples(triple)]
+        found += chain.from_iterable(map(_triples, triples))
     return found[:most]
 
 
@@ -91,11 +91,11 @@ def enumerate_groups(
     numbers: Sequence[str], categories: Sequence[str], most: int, rng: np.random.Generator
 ) -> list[FeatureCandidate]:
     """Return at most `most` numbers relative to the rows of the same level; parameters as in `enumerate_arithmetic`."""
-    pairs = [(number, group) for group in categories for number in numbers]
+    pairs = [(number, group) for group, number in product(categories, numbers)]
     limit = -(-most // len(GROUP_FORMS))
     if len(pairs) > limit:
         pairs = [pairs[i] for i in sorted(rng.choice(len(pairs), limit, replace=False))]
-    return [FeatureCandidate("groups", form, pair) for pair in pairs for form in GROUP_FORMS][:most]
+    return [FeatureCandidate("groups", form, pair) for pair, form in product(pairs, GROUP_FORMS)][:most]
 
 
 def _choose(

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from itertools import chain
 from statistics import NormalDist
 from typing import TYPE_CHECKING
 
@@ -102,7 +103,7 @@ class FeatureSelector:
             picked = self._pick(shortlist, size, left, columns)
             if not picked:
                 break
-            X = np.column_stack([stages[-1].X, *(values for _, own in picked for values in own)])
+            X = np.column_stack([stages[-1].X, *chain.from_iterable(own for _, own in picked)])
             features = tuple(SelectedFeature.of(c, gain, own) for (gain, c), own in picked)
             stages.append(self._stage((*stages[-1].features, *features), X))
             if stages[-1].losses.mean() >= stages[-2].losses.mean():

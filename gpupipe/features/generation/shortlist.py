@@ -9,7 +9,7 @@ ranking: they only train models whose residuals rank.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from itertools import combinations
+from itertools import chain, combinations
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -75,7 +75,7 @@ class ShortlistFinder:
         tried = {family: len(own) for family, own in candidates.items()}
         if is_ranked:
             candidates = {family: self._best(screen, inputs, own) for family, own in candidates.items()}
-        found, yardsticks = self.test(residuals, [c for own in candidates.values() for c in own], {})
+        found, yardsticks = self.test(residuals, list(chain.from_iterable(candidates.values())), {})
         return found, tried, yardsticks
 
     def test(

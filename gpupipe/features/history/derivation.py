@@ -9,6 +9,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import chain
 from typing import TYPE_CHECKING
 
 from gpupipe.errors import ArtifactError, ConfigError, GpupipeError, SchemaError
@@ -157,8 +158,8 @@ def key_columns(ops: Iterable[FeatureOp], further: Iterable[str] = ()) -> tuple[
     Columns that another op selects by name are excluded.
     """
     ops = tuple(ops)
-    keys = dict.fromkeys([*further, *(name for op in derived_ops(ops) for name in op.key_columns())])
-    named = {name for op in ops if not isinstance(op, DerivedOp) for name in op.named_inputs()}
+    keys = dict.fromkeys(chain(further, *(op.key_columns() for op in derived_ops(ops))))
+    named = set(chain.from_iterable(op.named_inputs() for op in ops if not isinstance(op, DerivedOp)))
     return tuple(name for name in keys if name not in named)
 
 

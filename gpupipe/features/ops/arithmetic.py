@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import chain
 from typing import TYPE_CHECKING
 
 from pydantic import Field, model_validator
@@ -149,7 +150,7 @@ def center_jointly(columns: list[NumericExpr], statistics: Statistics) -> list[N
     places = statistics.table.places
     if not all(column.producer.op == "LOAD" and places[column.producer.source][0] == "float64" for column in columns):
         return columns
-    bounds = [bound for found in statistics.quantiles(columns, BULK) for bound in found]
+    bounds = list(chain.from_iterable(statistics.quantiles(columns, BULK)))
     low, high = min(bounds), max(bounds)
     if low * high <= 0 or (high - low) / 2 > min(abs(low), abs(high)):
         return columns

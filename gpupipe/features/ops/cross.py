@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import chain
 from math import prod
 from typing import TYPE_CHECKING, Any
 
@@ -94,7 +95,7 @@ def cross_columns(columns: list[CategoryExpr], name: str, buckets: int | None, s
     ordered = sorted(columns, key=is_plain)
     first, *others = ordered
     index = (*first.index, *(IndexTerm("INDEX_PAIR", c.index[0].source, stride=c.size) for c in others))
-    inputs = tuple(dict.fromkeys(source for column in columns for source in column.inputs))
+    inputs = tuple(dict.fromkeys(chain.from_iterable(column.inputs for column in columns)))
     raw = CategoryExpr(name, inputs, index, prod(column.size for column in columns), (), root=name)
     if buckets is not None:
         labels, remap = tuple(map(str, range(buckets))), _hashed(ordered, buckets)

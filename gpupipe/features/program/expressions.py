@@ -12,6 +12,7 @@ gets no automatic encoding (`gpupipe.features.program.builder.ProgramBuilder.unr
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from itertools import chain
 from typing import TYPE_CHECKING
 
 from gpupipe.errors import ConfigError
@@ -150,7 +151,7 @@ def combine(
             fix="list the input that is itself computed from other columns first",
             names=[name],
         )
-    inputs = tuple(dict.fromkeys(source for operand in operands for source in operand.inputs))
+    inputs = tuple(dict.fromkeys(chain.from_iterable(operand.inputs for operand in operands)))
     producer = Producer(op, params=params, operands=operands, call=call)
     return NumericExpr(name, inputs, producer, root=name)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from itertools import chain
 
 from gpupipe.errors import ConfigError
 from gpupipe.features.history.derivation import Derivation
@@ -124,9 +125,9 @@ def _written(
         tuple(Feature(o.column.name, o.column.inputs, o.op, o.n_codes) for o in outputs),
         compile_program(columns, places) if n_folds else None,
         statistics.folds(n_folds) if n_folds else None,
-        tuple(dict.fromkeys(note for builder in builders for note in builder.notes)),
-        tuple(state for builder in builders for state in builder.states),
+        tuple(dict.fromkeys(chain.from_iterable(builder.notes for builder in builders))),
+        tuple(chain.from_iterable(builder.states for builder in builders)),
         derivation,
         summarize(statistics, Schema((*schema, *(() if derivation is None else derivation.schema)))),
-        tuple(dict.fromkeys(warning for builder in builders for warning in builder.warnings)),
+        tuple(dict.fromkeys(chain.from_iterable(builder.warnings for builder in builders))),
     )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import singledispatch
+from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 from gpupipe.backends.base import Backend
@@ -77,7 +78,7 @@ class FittedFeatures:
     def lineage(self) -> dict[str, list[str]]:
         """Input columns of each matrix column, by name; ``table.column`` for a further table."""
         made = {} if self.derivation is None else self.derivation.made
-        sources = {f.name: [s for name in f.inputs for s in made.get(name, (name,))] for f in self.features}
+        sources = {f.name: chain.from_iterable(made.get(name, (name,)) for name in f.inputs) for f in self.features}
         return {name: list(dict.fromkeys(inputs)) for name, inputs in sources.items()}
 
     @property

@@ -8,6 +8,7 @@ not depend on the order of the rows. What still merges is reported.
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import chain
 from typing import TYPE_CHECKING
 
 from gpupipe.backends.float32_loss import MOST_MERGED, NumberUnit
@@ -25,7 +26,8 @@ def keep_resolution(builder: ProgramBuilder) -> None:
     _center_tables(builder)
     loaded = {name: list(_loads(output.column)) for name, output in builder.outputs.items()}
     schema = builder.statistics.table.schema
-    leaves = [leaf for own in loaded.values() for leaf in own if schema[leaf.producer.source].storage == "float64"]
+    loads = chain.from_iterable(loaded.values())
+    leaves = [leaf for leaf in loads if schema[leaf.producer.source].storage == "float64"]
     counts = dict(zip(map(_key, leaves), builder.statistics.distinct_counts(leaves), strict=True))
     merged = {key for key, (n, kept) in counts.items() if n - kept > MOST_MERGED * n}
     if not merged:

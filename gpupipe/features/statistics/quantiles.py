@@ -12,6 +12,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import chain
 
 import numpy as np
 
@@ -120,7 +121,7 @@ def select_quantiles(
     if found and all(inside.holds(ranks) for inside, ranks in zip(found, pairs, strict=True)):
         ends = [_chosen(inside, ranks, engine) for inside, ranks in zip(found, pairs, strict=True)]
     else:
-        known = otherwise(sorted({rank for ranks in pairs for rank in ranks}))
+        known = otherwise(sorted(set(chain.from_iterable(pairs))))
         ends = [(known[low], known[high]) for low, high in pairs]
     return interpolate_all(ends, at)
 

@@ -39,11 +39,9 @@ def map_row_blocks(
     if is_on_device(backend):
         heights = [device_rows or max(1, n_rows)] * len(items)
     starts = [range(0, max(1, n_rows), height) for height in heights]
-    tasks = [
-        (item, start, min(start + height, n_rows))
-        for item, parts, height in zip(items, starts, heights, strict=True)
-        for start in parts
-    ]
+    tasks: list[tuple[Item, int, int]] = []
+    for item, parts in zip(items, starts, strict=True):
+        tasks += [(item, start, min(start + parts.step, n_rows)) for start in parts]
     found: list[Any] = [None] * len(tasks)
     left = deque(enumerate(tasks))
 
