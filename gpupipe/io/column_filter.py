@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from copy import copy
+from itertools import chain
 
 import pyarrow as pa
 
@@ -32,7 +33,7 @@ class ColumnFilter:
         self.checked = source.checked if isinstance(source, Source) and not self.explicit else ()
         self.to_filter = columns_of(source.where)  # and, below, the inputs of compute and group_by
         if isinstance(source, JoinedTable):
-            self.to_filter += tuple(name for text in source.compute.values() for name in formula_columns(text))
+            self.to_filter += tuple(chain.from_iterable(map(formula_columns, source.compute.values())))
             if source.group_by is not None:
                 self.to_filter += source.group_by.inputs
                 self.keep = self.keep or (*source.group_by.keys, *source.group_by.made())

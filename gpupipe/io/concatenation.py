@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from itertools import chain
 from typing import NamedTuple
 
 import pyarrow as pa
@@ -40,7 +41,7 @@ def common_schema(found: Sequence[FileColumns], files: Sequence[SourceFile], not
 
     Raise SchemaError if the types of a column in two files have no common type; the message names the files.
     """
-    names = list(dict.fromkeys(name for columns in found for name in columns))
+    names = list(dict.fromkeys(chain.from_iterable(found)))
     return pa.schema([(name, _common_type(name, [each.get(name) for each in found], files, notes)) for name in names])
 
 

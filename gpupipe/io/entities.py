@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
+from itertools import chain
 
 import numpy as np
 import pyarrow as pa
@@ -53,7 +54,7 @@ def read_entities(source: Source, tables: Mapping[str, JoinedTable], files: Inpu
         label = _labels(table, events[entities.label.table].table, tables[entities.label.table], entities, cut_offs)
         table = table.append_column(source.target, label)
         notes.add(f"{source.target}: {_describe(entities.label)}")
-    read = [file for name in names for file in events[name].files]
+    read = list(chain.from_iterable(events[name].files for name in names))
     return LoadedTable(table, read, notes, tuple(table.column_names), events)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from importlib import import_module
+from itertools import chain
 from typing import Any
 
 from gpupipe.entry_points import READERS as PLUGINS
@@ -89,7 +90,7 @@ def require_format(path: str, stated: str) -> str:
     """
     found = format_of(path) if stated == "auto" else stated
     if found is None:
-        suffixes = [suffix for file_format in FORMATS.values() for suffix in file_format.suffixes]
+        suffixes = chain.from_iterable(file_format.suffixes for file_format in FORMATS.values())
         known = ", ".join([*suffixes, *(f".{name}" for name in READERS.known_names())])
         raise DataError(
             "the file format cannot be determined from the file name",

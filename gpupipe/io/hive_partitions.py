@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime as dt
 from collections.abc import Collection, Mapping, Sequence
 from decimal import Decimal
+from itertools import chain
 from typing import Any
 
 import pyarrow as pa
@@ -28,7 +29,7 @@ class HivePartitions:
     """
 
     def __init__(self, files: Sequence[SourceFile], texts: Collection[str] = (), keys: Collection[str] = ()) -> None:
-        names = dict.fromkeys(name for file in files for name in file.partitions)
+        names = dict.fromkeys(chain.from_iterable(file.partitions for file in files))
         values = {name: [_value(file, name) for file in files] for name in names}
         self.kinds = {name: TEXT if name in texts else _kind(values[name], name in keys) for name in names}
 

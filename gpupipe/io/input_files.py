@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from typing import Self
 
 from gpupipe.io.file_formats import has_reader
@@ -31,7 +32,8 @@ class InputFiles:
     def find(cls, source: TableSource, tables: Mapping[str, TableSource] | None = None) -> Self:
         """Return the files of a main table and of other tables; see `input_files`."""
         tables = tables or {}
-        keys = [name for table in tables.values() if isinstance(table, JoinedTable) for name in table.on.left]
+        joined = (table for table in tables.values() if isinstance(table, JoinedTable))
+        keys = list(chain.from_iterable(table.on.left for table in joined))
         return cls(input_files(source, keys), {name: input_files(table, keys) for name, table in tables.items()})
 
     @property
@@ -42,7 +44,7 @@ class InputFiles:
     @property
     def all(self) -> list[SourceFile]:
         """The files of all tables, those of the main table first."""
-        return [*self.source, *(file for files in self.tables.values() for file in files)]
+        return list(chain(self.source, *self.tables.values()))
 
 
 def input_files(source: TableSource, also: Sequence[str] = ()) -> tuple[SourceFile, ...]:

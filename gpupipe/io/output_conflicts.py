@@ -72,14 +72,13 @@ def _problem(output: Path, protected: ProtectedInput, contents: Sequence[str] | 
             return "the output folder would replace"
     written = [output] if contents is None else [output / name for name in contents]
     if os.path.isdir(path):
-        if protected.folder == "closed" and any(_names_in(output, path)):
+        if protected.folder == "closed" and any(_names_in([output], path)):
             return "the output would be inside"
-        below = [names for file in written for names in _names_in(file, path)]
-        if protected.folder == "read" and any(map(_is_read, below)):
+        if protected.folder == "read" and any(map(_is_read, _names_in(written, path))):
             return "the output would be read as part of"
     elif glob.has_magic(path) and not os.path.lexists(path):
         fixed, pattern = split_pattern(path)
-        if any(is_match(names, pattern) for file in written for names in _names_in(file, fixed)):
+        if any(is_match(names, pattern) for names in _names_in(written, fixed)):
             return "the output would be read as part of"
     return None
 
@@ -110,11 +109,12 @@ def _is_same(one: os.stat_result | None, other: os.stat_result | None) -> bool:
     return one is not None and other is not None and os.path.samestat(one, other)
 
 
-def _names_in(path: Path, folder: str) -> Iterator[list[str]]:
-    """Yield the path components from `folder` to `path` if it is inside: those of a link and those of its target."""
-    for real in {os.path.join(os.path.realpath(path.parent), path.name), os.path.realpath(path)}:
-        if (names := _names_below(real, folder)) is not None:
-            yield names
+def _names_in(paths: Iterable[Path], folder: str) -> Iterator[list[str]]:
+    """Yield the path components from `folder` to each path inside it: those of a link and those of its target."""
+    for path in paths:
+        for real in {os.path.join(os.path.realpath(path.parent), path.name), os.path.realpath(path)}:
+            if (names := _names_below(real, folder)) is not None:
+                yield names
 
 
 def _names_below(path: str, folder: str | Path) -> list[str] | None:

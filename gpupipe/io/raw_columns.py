@@ -6,6 +6,7 @@ Nothing is inferred, stripped or read as missing. CSV columns are text; columns 
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
+from itertools import chain
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -82,7 +83,7 @@ def stored_names(source: TableSource, files: Sequence[SourceFile]) -> list[str]:
             names.update(dict.fromkeys(header_names(file, source.csv)))
         else:
             _read(file, wanted, source)
-    return list(names | wanted.seen | dict.fromkeys(name for file in files for name in file.partitions))
+    return list(names | wanted.seen | dict.fromkeys(chain.from_iterable(file.partitions for file in files)))
 
 
 def notes_of_missing_words(source: TableSource, names: Sequence[str], files: Sequence[SourceFile]) -> list[str]:

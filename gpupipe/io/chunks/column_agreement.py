@@ -7,6 +7,7 @@ that list is tried on all chunks, then the next one, until it fits all of them.
 from __future__ import annotations
 
 from collections.abc import Container, Sequence
+from itertools import chain
 
 import pyarrow as pa
 
@@ -38,8 +39,8 @@ def agree_on_columns(
     """
     if len(chunks) == 1 and not as_text:
         return chunks[0].columns
-    names = list(dict.fromkeys(name for chunk in chunks for name in chunk.columns.kinds))
-    if any(name in chunk.unusable for name in names for chunk in chunks):
+    names = dict.fromkeys(chain.from_iterable(chunk.columns.kinds for chunk in chunks))
+    if not names.keys().isdisjoint(chain.from_iterable(chunk.unusable for chunk in chunks)):
         raise NoAgreement
     kinds = {name: TEXT if name in as_text else _kind(name, chunks, file_format) for name in names}
     held = {

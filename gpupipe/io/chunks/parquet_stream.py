@@ -110,10 +110,12 @@ def open_parquet_stream(
     if need <= room or not _are_steady(files, found):
         return None
     most = room // 4 if on_device else min(CHUNK_BYTES, room // 4)
-    cut = [_cut(groups.decoded, most) for groups in found]
-    largest = max(sum(groups.decoded[i] for i in run) for groups, runs in zip(found, cut, strict=True) for run in runs)
-    chunks = [SourceChunk(file, run) for file, runs in zip(files, cut, strict=True) for run in runs]
-    stream = ParquetStream(source, files, chunks, sum(groups.n_rows for groups in found), decoded, largest)
+    chunks, sizes = list[SourceChunk](), list[int]()
+    for file, groups in zip(files, found, strict=True):
+        runs = _cut(groups.decoded, most)
+        chunks += [SourceChunk(file, run) for run in runs]
+        sizes += [sum(groups.decoded[i] for i in run) for run in runs]
+    stream = ParquetStream(source, files, chunks, sum(groups.n_rows for groups in found), decoded, max(sizes))
     return stream if stream.n_chunks > 1 else None
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import chain
 from typing import Generic, TypeVar
 
 import pyarrow as pa
@@ -95,7 +96,7 @@ def scan_source(
     if mixed and all(file.file.format == "csv" for file in found):
         notes.warn(mixed_note(mixed))
         scan.agree(found, mixed)
-    chunks = [chunk for file in found for chunk in file.chunks]
+    chunks = list(chain.from_iterable(file.chunks for file in found))
     for chunk in chunks:
         notes.include(chunk.facts.notes)
     partitions = HivePartitions.of([file for file, _ in files], source)
@@ -124,7 +125,7 @@ class _Scan(Generic[Rows]):
 
     def read_files(self, files: Sequence[tuple[SourceFile, Sequence[SourceChunk]]]) -> list[_ScannedFile[Rows]]:
         """Read all chunks with inferred types; a file with a failed chunk is read as a whole."""
-        read = iter(self.read([(chunk, None) for _, chunks in files for chunk in chunks]))
+        read = iter(self.read([(chunk, None) for chunk in chain.from_iterable(chunks for _, chunks in files)]))
         found = [_ScannedFile(file, [ScannedChunk(chunk, *next(read)) for chunk in chunks]) for file, chunks in files]
         self._read_whole([file for file in found if any(facts.failed for facts in file.facts)])
         return found
@@ -132,13 +133,14 @@ class _Scan(Generic[Rows]):
     def agree(self, files: Sequence[_ScannedFile[Rows]], as_text: Sequence[str] = ()) -> None:
         """Read chunks again until all chunks of a file have the same types."""
         while files:
+            wrong: list[tuple[_ScannedFile[Rows], ScannedChunk[Rows]]] = []
             for file in files:
                 try:
                     file.columns = agree_on_columns(file.facts, file.file.format, self.texts, as_text)
                 except NoAgreement:
                     self._read_whole([file])
                     file.columns = agree_on_columns(file.facts, file.file.format, self.texts, as_text)
-            wrong = [(file, each) for file in files for each in file.chunks if must_reread(each.facts, file.columns)]
+                wrong += [(file, each) for each in file.chunks if must_reread(each.facts, file.columns)]
             found = self.read([(each.chunk, file.columns) for file, each in wrong])
             for (_, each), (rows, facts) in zip(wrong, found, strict=True):
                 known = each.facts.refused

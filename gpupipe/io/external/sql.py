@@ -18,6 +18,7 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, suppress
+from itertools import chain
 from pathlib import Path
 from queue import Empty, SimpleQueue
 from threading import Thread
@@ -252,4 +253,5 @@ def _secrets(uri: str) -> tuple[str, ...]:
         found = [parts.password or "", *(value for key, value in parse_qsl(parts.query) if SECRET.search(key))]
     except ValueError:
         found = []
-    return tuple(dict.fromkeys([uri, *(form for each in found if each for form in (each, unquote(each), quote(each)))]))
+    forms = chain.from_iterable((each, unquote(each), quote(each)) for each in found if each)
+    return tuple(dict.fromkeys([uri, *forms]))
