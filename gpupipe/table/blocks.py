@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import accumulate
+from itertools import accumulate, chain
 from typing import Any, Protocol, Self
 
 from gpupipe.backends.base import Backend
@@ -188,7 +188,10 @@ def take_each(pieces: Sequence[tuple[Table, Any]], backend: Backend) -> Table:
             backend.take(table.column(name), own, blocks[block][row][end - len(own) : end])
 
     backend.map(copy, places)
-    texts = {name: _one([table.texts[name].filter(_arrow(mask)) for table, mask in pieces]) for name in first.texts}
+    texts = {
+        name: concatenate_texts([table.texts[name].filter(_arrow(mask)) for table, mask in pieces])
+        for name in first.texts
+    }
     return Table(first.schema, ends[-1], blocks, places, texts)
 
 
@@ -198,10 +201,10 @@ def _arrow(mask: Any) -> Any:
     return pa.array(mask)
 
 
-def _one(texts: Sequence[Any]) -> Any:
-    """Return concatenated texts as one column."""
+def concatenate_texts(texts: Sequence[Any]) -> Any:
+    """Return text columns, pyarrow.ChunkedArray of one type, as one column."""
     import pyarrow as pa
 
     if len(texts) == 1:
         return texts[0]
-    return pa.chunked_array([chunk for text in texts for chunk in text.chunks], texts[0].type)
+    return pa.chunked_array(list(chain.from_iterable(text.chunks for text in texts)), texts[0].type)

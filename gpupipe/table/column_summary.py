@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from copy import copy
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -204,7 +205,7 @@ class DistinctTexts:
         if self._new:
             kinds = dict.fromkeys(texts.type for texts in self._new)
             alike = (pa.chunked_array([texts for texts in self._new if texts.type == kind]) for kind in kinds)
-            chunks = [self._known, *(chunk for texts in alike for chunk in texts.cast(TEXTS).chunks)]
+            chunks = [self._known, *chain.from_iterable(texts.cast(TEXTS).chunks for texts in alike)]
             self._known = pc.unique(pa.chunked_array(chunks)).drop_null()
             self._new, self._n_new = [], 0
         return self._known

@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from gpupipe.backends.base import Backend
 from gpupipe.table.arrange import move_table
-from gpupipe.table.blocks import Table, allocate
+from gpupipe.table.blocks import Table, allocate, concatenate_texts
 from gpupipe.table.column_summary import ColumnSummary
 from gpupipe.table.encode import EncodePlan, enforce, plain_values, require, require_distinct
 from gpupipe.table.row_numbers import CellsError
@@ -52,7 +52,7 @@ class TableChunks:
 
     def concatenate(self, texts: list[Any]) -> Any:
         """Return the rows of a text column from all chunks."""
-        return pa.chunked_array([chunk for values in texts for chunk in values.chunks], texts[0].type)
+        return concatenate_texts(texts)
 
 
 def encode_chunks(

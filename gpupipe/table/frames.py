@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -123,7 +124,7 @@ def _of_rows(rows: Sequence[Any], required: Sequence[str], optional: Sequence[st
             raise DataError(f"expected a list of dicts, one per row; got {type(row).__name__} in row {at}")
     if not rows:
         return pa.table({name: pa.nulls(0) for name in required})
-    names = [str(name) for name in dict.fromkeys(name for row in rows for name in row)]
+    names = [str(name) for name in dict.fromkeys(chain.from_iterable(rows))]
     columns = {name: [row.get(name) for row in rows] for name in _wanted(names, required, optional)}
     for name, values in columns.items():
         for at, value in enumerate(values):

@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
+from itertools import chain
 from typing import Literal
 
 DecimalMark = Literal[".", ","]
@@ -164,7 +165,7 @@ def _format_of(texts: Sequence[str]) -> NumberFormat | None:
     counted = Counter((number.before, number.after) for number in read.values())
     multiples = {after for _, after in counted} & MULTIPLES.keys()
     if len(multiples) > 1 or (multiples and any(before for before, _ in counted)):
-        units = {unit: MULTIPLES.get(unit, 1.0) for pair in counted for unit in pair if unit}
+        units = {unit: MULTIPLES.get(unit, 1.0) for unit in chain.from_iterable(counted) if unit}
         return NumberFormat(units, decimal) if len(units) - len(multiples) <= 1 else None
     used = Counter({unit: n for unit, n in _by_unit(counted).items() if unit})
     if not used:

@@ -9,6 +9,7 @@ import math
 import struct
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any, Protocol
 
 import numpy as np
@@ -78,7 +79,7 @@ class RowCells:
         """Return the rows of all `parts`, of one encoder, in order."""
         if len(parts) == 1:
             return parts[0]
-        warnings = tuple(dict.fromkeys(warning for part in parts for warning in part.warnings))
+        warnings = tuple(dict.fromkeys(chain.from_iterable(part.warnings for part in parts)))
         # `np.concatenate` would remove the padding between the fields.
         content = b"".join(part.records.tobytes() for part in parts)
         return RowCells(np.frombuffer(content, parts[0].records.dtype), parts[0].coded, warnings)
@@ -120,7 +121,7 @@ class RowEncoder:
     def __init__(
         self, schema: Schema, derivers: Sequence[CellDeriver] = (), by_table: EncodeByTable = refuse_type
     ) -> None:
-        derived = {name for deriver in derivers for name in deriver.columns}
+        derived = set(chain.from_iterable(deriver.columns for deriver in derivers))
         given = [column for column in schema if column.name not in derived]
         self.schema = schema
         self.positions: dict[tuple[int, int], int] = {}

@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from datetime import datetime, timedelta
 from functools import lru_cache
+from itertools import chain, product
 
 from gpupipe.table.time_texts import reader_of
 from gpupipe.units import TICKS_PER_SECOND
@@ -21,7 +22,14 @@ _ORDERS = {
     ".": ("dmY", "mdY", "Ymd", "dmy", "mdy", "ymd"),
     "-": ("Ymd", "dmY", "mdY", "dmy", "mdy", "ymd"),
 }
-_NUMERIC = tuple(mark.join(f"%{part}" for part in order) for mark, orders in _ORDERS.items() for order in orders)
+
+
+def _numeric(mark: str) -> list[str]:
+    """Return the formats of dates in digits, with a mark between day, month and year."""
+    return [mark.join(f"%{part}" for part in order) for order in _ORDERS[mark]]
+
+
+_NUMERIC = tuple(chain.from_iterable(map(_numeric, _ORDERS)))
 _NAMED = (
     "%d-%b-%Y", "%d %b %Y", "%d. %b %Y", "%d/%b/%Y", "%b %d, %Y", "%b %d %Y", "%Y-%b-%d", "%a %d %b %Y", "%a, %d %b %Y",
     "%a, %b %d, %Y", "%d-%b-%y", "%d %b %y", "%d/%b/%y", "%b %d, %y",
@@ -31,7 +39,7 @@ _CLOCKS = (
     "T%H:%M:%S", " %H:%M:%S %z",
 )  # fmt: skip
 _WHOLE = ("%a %b %d %H:%M:%S %Y", "%a, %d %b %Y %H:%M:%S %Z", "%d/%b/%Y:%H:%M:%S %z", "%d/%b/%Y:%H:%M:%S")
-FORMATS = (ISO, *(date + clock for clock in _CLOCKS for date in (*_NUMERIC, *_NAMED)), *_WHOLE)
+FORMATS = (ISO, *(date + clock for clock, date in product(_CLOCKS, (*_NUMERIC, *_NAMED))), *_WHOLE)
 """The formats that are inferred, the likeliest first; two that fit a text give it different meanings, except `ISO`."""
 
 DIGITS = {"%Y": 1, "%Y%m": 100, "%Y%m%d": 10_000, "%Y%m%d%H%M%S": 10**10}  # and what a year counts in it
@@ -133,7 +141,7 @@ def declare_texts(name: str, texts: Sequence[str]) -> str:
     texts = texts[:MOST_TEXTS]
     if texts and all(text.strip().isdecimal() for text in texts):
         return declare_numbers(name, *(pick(map(int, texts)) for pick in (min, max)))
-    found = Counter(each for text in texts for each in formats_of(text)).most_common(1)
+    found = Counter(chain.from_iterable(map(formats_of, texts))).most_common(1)
     if not found or found[0][1] < LEAST_SHARE * len(texts):
         return ""
     best = found[0][0]
