@@ -6,6 +6,7 @@ import ast
 import datetime as dt
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from itertools import chain
 from typing import Any
 
 from pydantic_core import ErrorDetails
@@ -159,10 +160,10 @@ def _other(error: ErrorDetails, words: MessageWords) -> str:
 def _nearest(value: Any, choices: list[ErrorDetails]) -> str:
     if not isinstance(value, str):
         return ""
-    return did_you_mean(value, [word for error in choices for word in _words(error["ctx"]["expected"])])
+    return did_you_mean(value, chain.from_iterable(_words(error["ctx"]["expected"]) for error in choices))
 
 
 def _words(choices: str) -> list[str]:
     """Return the choices listed in pydantic's ``"'a', 'b' or 'c'"``."""
-    parts = [part for comma in choices.split(", ") for part in comma.split(" or ")]
+    parts = choices.replace(" or ", ", ").split(", ")
     return [str(ast.literal_eval(part)) for part in parts if part.startswith("'") and part.endswith("'")]

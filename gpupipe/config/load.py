@@ -7,7 +7,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import cache
-from itertools import islice
+from itertools import chain, islice
 from pathlib import Path
 from shlex import quote
 from typing import Any, Literal, get_args, get_origin
@@ -256,7 +256,7 @@ def _is_table(path: Path) -> bool:
     if format_of(str(path)) is not None or URL.match(str(path)):
         return True
     if path.is_dir():
-        names = [name for _, _, files in islice(os.walk(path), MOST_FOLDERS) for name in files]
+        names = list(chain.from_iterable(files for _, _, files in islice(os.walk(path), MOST_FOLDERS)))
         return any(map(format_of, names)) and not any(name.endswith(YAML) for name in names)
     try:
         with path.open("rb") as file:
@@ -277,7 +277,8 @@ def _init_advice(path: Path) -> str:
 def _what_is_there(path: Path) -> str:
     """Return advice that names the YAML files near `path`."""
     folders = [path.parent, Path(), Path("configs")]
-    near = sorted({str(file) for folder in folders for file in folder.glob("*.y*ml")})
+    found = chain.from_iterable(folder.glob("*.y*ml") for folder in folders)
+    near = sorted({str(file) for file in found})
     if not near:
         return "`gpupipe init DATA --target COLUMN` writes one"
     return did_you_mean(str(path), near) or f"YAML files nearby: {', '.join(near[:12])}"
@@ -292,7 +293,7 @@ def known_words() -> frozenset[str]:
     >>> {"median", "stratify", "xgboost", "roc_auc"} - known_words()
     {'stratify'}
     """
-    words = {name for registry in (OPS, MODELS, METRICS) for name in registry.known_names()}
+    words = {*OPS.known_names(), *MODELS.known_names(), *METRICS.known_names()}
     waiting: list[Any] = [Config, *(op for _, op in OPS.items()), *(model for _, model in MODELS.items())]
     seen = set()
     while waiting:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator
+from itertools import chain
 
 from gpupipe.config.document import Node, Problem
 from gpupipe.features import OPS
@@ -38,7 +39,7 @@ def secrets_in_model(root: Node, secrets: Collection[str]) -> Iterator[Problem]:
     shown, without those whose value is a gpupipe keyword.
     """
     kept = [("model", node) for node in _kept_texts(root)]
-    kept += [("tracker", node) for name in ("experiment", "wandb") for node in root.at("track", name)]
+    kept += [("tracker", node) for node in chain(root.at("track", "experiment"), root.at("track", "wandb"))]
     for holder, node in kept:
         names = [name for name in node.written.names if name in secrets] if node.written is not None else []
         if names and isinstance(node.value, str):

@@ -6,6 +6,7 @@ import glob
 import os
 import re
 from dataclasses import replace
+from itertools import product
 from pathlib import Path
 
 from gpupipe.config.document import Node
@@ -15,7 +16,7 @@ from gpupipe.io.table_folder import find_matches
 # The fields that contain paths; * is every item or key.
 OF_TABLES = ("path", "prepare", "delta", "uri", "sql_options.directories")
 PATH_FIELDS = (
-    *(f"{table}.{field}" for table in ("source", "tables.*") for field in OF_TABLES),
+    *map(".".join, product(("source", "tables.*"), OF_TABLES)),
     "features.*.kernel.use",
     "models.*.params.use",
 )

@@ -77,9 +77,13 @@ class Redactor:
     def _forms(self) -> dict[str, str]:
         """The reference that replaces each form of a value or setting; the longest forms first."""
         whole = {value: f"${{{name}}}" for name, value in self.values.items()}
-        texts = {part: written for value, written in whole.items() for part in _parts(value)}
+        texts: dict[str, str] = {}
+        for value, written in whole.items():
+            texts |= dict.fromkeys(_parts(value), written)
         texts |= {text: written for text, written in self.settings.items() if len(text) >= LEAST_IN_WORDS}
-        found = {form: written for text, written in (texts | whole).items() for form in _forms(text)}
+        found: dict[str, str] = {}
+        for text, written in (texts | whole).items():
+            found |= dict.fromkeys(_forms(text), written)
         return {form: found[form] for form in sorted(found, key=len, reverse=True)}
 
     @cached_property

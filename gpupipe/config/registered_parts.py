@@ -6,6 +6,7 @@ Only the parts that a configuration names are compiled by pydantic, on first use
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from itertools import chain
 from typing import Any, TypeVar, get_args
 
 from pydantic import ValidationError
@@ -60,9 +61,9 @@ def known_keys(model: type[Settings], location: Location) -> tuple[str, ...]:
     """Return the keys that are allowed at the last step of `location`, which starts in `model`."""
     candidates = [model]
     for step in location[:-1]:
-        below = [inner for outer in candidates for inner in _settings_under(outer, step)]
+        below = list(chain.from_iterable(_settings_under(outer, step) for outer in candidates))
         candidates = below or [each for each in candidates if each.__name__ == step] or candidates
-    return tuple(dict.fromkeys(key for each in candidates for key in _keys(each)))
+    return tuple(dict.fromkeys(chain.from_iterable(map(_keys, candidates))))
 
 
 def homes_of(model: type[Settings], key: str) -> tuple[str, ...]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from itertools import chain
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -203,9 +204,9 @@ class Config(Settings):
     @property
     def _keys(self) -> tuple[str, ...]:
         """The columns of the main table that identify an entity, or a row of another table."""
-        names = [name for table in self.tables.values() for name in table.on.left]
-        names += [name for op in self.features if isinstance(op, KeyedOp) for name in op.key_columns()]
-        return tuple(dict.fromkeys(names))
+        names = [table.on.left for table in self.tables.values()]
+        names += [op.key_columns() for op in self.features if isinstance(op, KeyedOp)]
+        return tuple(dict.fromkeys(chain.from_iterable(names)))
 
     @model_validator(mode="after")
     def _does_not_read_identifiers(self) -> Config:
