@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
 from importlib import import_module
+from itertools import chain
 from typing import Any
 
 from packaging.version import Version
@@ -120,7 +121,7 @@ def _arrays(name: str, X: PartitionedMatrix, y: Array | None, dtype: str) -> tup
 def _missing(X: PartitionedMatrix, names: tuple[str, ...]) -> EstimatorRefusal | None:
     names = names or tuple(f"f{j}" for j in range(X.n_columns))
     parts = X.compute(lambda backend, rows: missing_columns(rows, names, backend.xp), label="missing values")
-    found = {name for part in parts for name in part}
+    found = set(chain.from_iterable(parts))
     return EstimatorRefusal(missing_text([name for name in names if name in found]), MISSING_FIX) if found else None
 
 

@@ -16,7 +16,7 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
-from itertools import pairwise
+from itertools import pairwise, product
 from pathlib import Path
 from tempfile import NamedTemporaryFile
 
@@ -156,8 +156,7 @@ def assign_ranks(shares: Sequence[Sequence[int]], homes: Sequence[str], workers:
     """
     held = {
         (rank, worker): sum(n_rows for n_rows, home in zip(share, homes, strict=True) if home == worker)
-        for rank, share in enumerate(shares)
-        for worker in workers
+        for (rank, share), worker in product(enumerate(shares), workers)
     }
     found: dict[int, str] = {}
     for rank, worker in sorted(held, key=lambda pair: -held[pair]):

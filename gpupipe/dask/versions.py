@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from itertools import chain
 from typing import Any
 
 from gpupipe.errors import ClusterError
@@ -22,7 +23,7 @@ def compare(ours: Mapping[str, Any], theirs: Mapping[str, Mapping[str, Any]]) ->
 
     Versions are by package, None if not installed; `theirs` by the address of a worker, or ``"the scheduler"``.
     """
-    found = [line for where, versions in theirs.items() for line in _differences(ours, versions, where)]
+    found = list(chain.from_iterable(_differences(ours, versions, where) for where, versions in theirs.items()))
     if found:
         more = [f"... and {len(found) - SHOWN} more"] if len(found) > SHOWN else []
         raise ClusterError(

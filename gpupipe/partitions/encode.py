@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from itertools import accumulate
+from itertools import accumulate, chain
 
 import pyarrow as pa
 
@@ -52,7 +52,7 @@ def _merge(summaries: Summaries, found: Sequence[ResultHandle[Summaries]], worke
             workers.map(_without_levels, [(handle, texts) for handle in some], ["levels of columns"] * len(some))
         )
         del waiting[:SUMMARIES_AT_ONCE], some
-        for name, other in [(name, other) for each in fetched for name, other in each.items()]:
+        for name, other in chain.from_iterable(each.items() for each in fetched):
             summaries[name].merge(other)
 
 

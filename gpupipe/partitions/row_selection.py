@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import accumulate, pairwise
+from itertools import accumulate, chain, pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -39,7 +39,8 @@ def take_partitions(
     spans = list(pairwise([0, *sorted({bound for bound in inner if 0 < bound < found[-1]}), found[-1]]))
     partitions = [_runs(masks, found, *span) for span in spans]
     homes = [int(np.argmax([run.n_rows for run in runs])) for runs in partitions]
-    edges = [run for runs, home in zip(partitions, homes, strict=True) for at, run in enumerate(runs) if at != home]
+    others = (runs[:home] + runs[home + 1 :] for runs, home in zip(partitions, homes, strict=True))
+    edges = list(chain.from_iterable(others))
     sent = iter(workers.map(_take, [_given(tables, run) for run in edges], ["edge rows"] * len(edges)))
     each = [
         [*_given(tables, runs[home]), home, *(next(sent) for _ in runs[1:])]

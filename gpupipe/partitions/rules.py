@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from itertools import chain
 
 import numpy as np
 import pyarrow as pa
@@ -34,12 +35,12 @@ def _(table: PartitionedTable, rules: Rules, backend: Backend) -> list[RuleViola
     Each worker checks its own rows. Unique columns are gathered one at a time, text in batches; `backend`, the host's,
     searches them for duplicates.
     """
-    of_rows = {name: [part for each in given for part in _less_unique(each)] for name, given in rules.items()}
+    of_rows = {name: list(chain.from_iterable(map(_less_unique, given))) for name, given in rules.items()}
     found = table.compute(lambda backend, rows: find_violations(rows, of_rows, backend), label="the rules of data")
     broken = merge_violations(found, table.bounds[:-1])
     for name, given in rules.items():
-        if unique := [ColumnRules(unique=True, otherwise=each.otherwise) for each in given if each.unique]:
-            broken += [found for each in unique for found in _repeated(table, name, each, backend)]
+        unique = [ColumnRules(unique=True, otherwise=each.otherwise) for each in given if each.unique]
+        broken += chain.from_iterable(_repeated(table, name, each, backend) for each in unique)
     columns = list(rules)
     return sorted(broken, key=lambda each: (columns.index(each.column), ORDER.index(each.rule.partition(":")[0])))
 
@@ -81,7 +82,7 @@ def _repeated(table: PartitionedTable, name: str, rules: ColumnRules, backend: B
         found += [replace(each, rows=tuple(rows[list(each.rows)].tolist())) for each in broken]
     if not found:
         return []
-    first = sorted(pair for each in found for pair in zip(each.rows, each.values, strict=True))[:ROWS_SHOWN]
+    first = sorted(chain.from_iterable(zip(each.rows, each.values, strict=True) for each in found))[:ROWS_SHOWN]
     of_all, values = zip(*first, strict=True)
     return [replace(found[0], n_rows=sum(each.n_rows for each in found), rows=of_all, values=values)]
 

@@ -14,7 +14,7 @@ import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce
-from itertools import accumulate
+from itertools import accumulate, chain
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, Protocol
@@ -180,7 +180,7 @@ def _finished(workers: Workers, handles: Sequence[ResultHandle[ScoringResult]], 
     written = workers.gather(handles)
     for path in folder.glob(".part-*.parquet.tmp-*"):
         path.unlink(missing_ok=True)
-    notes = dict.fromkeys(note for part in written for note in part.notes)
+    notes = dict.fromkeys(chain.from_iterable(part.notes for part in written))
     reports = [part.report for part in written if part.report is not None]
     report = reduce(lambda first, second: first.merge(second), reports) if reports else None
     return ScoringResult(

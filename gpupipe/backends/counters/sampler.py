@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
+from itertools import chain
 
 from gpupipe.backends.counters.counter import CounterReader, CounterUnavailable, HardwareSample
 from gpupipe.backends.counters.history import HardwareSamples
@@ -31,7 +32,8 @@ class HardwareSampler:
         cpu_clock: Callable[[], float] = time.thread_time,
     ) -> None:
         self._clock = clock
-        self._counters = {counter.name: counter for reader in readers for counter in reader.counters}
+        counters = chain.from_iterable(reader.counters for reader in readers)
+        self._counters = {counter.name: counter for counter in counters}
         self._readers = [_ScheduledReader(reader, cpu_clock) for reader in readers]
         self._period_seconds, self._cpu_seconds = period_seconds, CORE_SHARE * period_seconds  # of one sample
         self.samples = HardwareSamples(self._counters.values(), period_seconds, clock())

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from functools import cached_property
 from importlib import import_module
+from itertools import chain
 from typing import TYPE_CHECKING, Any, Literal
 
 from gpupipe.backends import machine
@@ -111,7 +112,7 @@ class CpuBackend(Backend):
         n_items = -(-len(work) // (self.n_threads * TASKS_PER_THREAD))
         tasks = [work[start : start + n_items] for start in range(0, len(work), n_items)]
         found = self._threads.map(lambda task: [function(item) for item in task], tasks)
-        return [result for results in found for result in results]
+        return list(chain.from_iterable(found))
 
     @cached_property
     def _threads(self) -> ThreadPoolExecutor:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import reduce
+from itertools import chain
 from typing import TypeVar
 
 import numpy as np
@@ -123,4 +124,4 @@ def _group(backend: Backend, table: Table, n_folds: int, n_classes: int, fold: A
 
 def _added(backend: Backend, *found: list[list[Tables]]) -> list[list[Tables]]:
     """Return for each column a list with the sum of its tables, added in order."""
-    return [[add_tables(part for parts in tables for part in parts)] for tables in zip(*found, strict=True)]
+    return [[add_tables(chain.from_iterable(tables))] for tables in zip(*found, strict=True)]

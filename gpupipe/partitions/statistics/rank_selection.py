@@ -55,7 +55,7 @@ def select_quantiles_by_weight(
     if not total or not shares:
         return [0.0 for _ in shares]
     positions = scale.positions(total, shares)
-    found = _search(keys, sorted({end for p in positions for end in (p.low, p.high)}), dtype)
+    found = _search(keys, sorted({p.low for p in positions} | {p.high for p in positions}), dtype)
     following = np.array([found[p.low] + 1 for p in positions], f"uint{8 * np.dtype(dtype).itemsize}")
     (reached,) = _counts(keys, [following])
     values = {end: value_of(key, dtype) for end, key in found.items()}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from functools import partial
-from itertools import pairwise
+from itertools import chain, pairwise
 from typing import Any, TypeVar
 
 import numpy as np
@@ -151,7 +151,7 @@ class PartitionedReducer(Reducer):
         """
         each = [] if self.weights is None else [self.weights]
         found = transpose_results(self.table.compute(reduce, each=each, label=label))
-        return [[part for parts in partitions for part in parts] for partitions in found]
+        return [list(chain.from_iterable(partitions)) for partitions in found]
 
 
 def transpose_results(found: Sequence[Sequence[Item]]) -> list[list[Item]]:
