@@ -143,7 +143,9 @@ def join_scores(names: Sequence[str], scores: Sequence[Mapping[str, float]]) -> 
     {'r2': 0.75, 'r2[price]': 0.5, 'r2[weight]': 1.0}
     """
     means = {metric: math.fsum(each[metric] for each in scores) / len(scores) for metric in scores[0]}
-    own = {f"{metric}[{name}]": each[metric] for name, each in zip(names, scores, strict=True) for metric in each}
+    own: dict[str, float] = {}
+    for name, each in zip(names, scores, strict=True):
+        own |= {f"{metric}[{name}]": value for metric, value in each.items()}
     return means | own
 
 

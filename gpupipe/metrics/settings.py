@@ -102,8 +102,10 @@ class FailOn(Settings):
     @property
     def rules(self) -> list[tuple[str, str, float]]:
         """Each limit: its rule, metric and value."""
-        fields = ("min", "max", "min_slice", "max_slice")
-        return [(rule, name, value) for rule in fields for name, value in getattr(self, rule).items()]
+        found: list[tuple[str, str, float]] = []
+        for rule in ("min", "max", "min_slice", "max_slice"):
+            found += [(rule, name, value) for name, value in getattr(self, rule).items()]
+        return found
 
     @model_validator(mode="after")
     def _check_limits(self) -> Self:

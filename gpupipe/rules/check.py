@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import singledispatch
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -47,9 +48,11 @@ def find_violations(table: Any, rules: Rules, backend: Backend) -> list[RuleViol
     that kind, and SchemaError if ``unique`` cannot be checked, because float64 does not distinguish the integers of the
     column.
     """
-    pairs = [(name, each) for name, of_column in rules.items() for each in of_column]
+    pairs: list[tuple[str, ColumnRules]] = []
+    for name, of_column in rules.items():
+        pairs += [(name, each) for each in of_column]
     found = backend.map(lambda pair: _violations(table, *pair, backend), pairs)
-    return [violation for each in found for violation in each]
+    return list(chain.from_iterable(found))
 
 
 def find_violating_cells(table: Table, rules: Rules, backend: Backend) -> list[ViolatingCells]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -48,7 +49,7 @@ class NumberChecker:
             "set": self._set,
             "unique": self._unique,
         }
-        return [predicate for rule in given for predicate in made[rule](rules)]
+        return list(chain.from_iterable(made[rule](rules) for rule in given))
 
     def kind_predicate(self, rules: ColumnRules) -> RulePredicate:
         """Return the predicate of values that are not of the kind of the rules; for booleans, all except 0 and 1."""

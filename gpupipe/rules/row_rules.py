@@ -7,6 +7,7 @@ their column pass one comparison. If a value does not, its column is checked in 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -92,7 +93,7 @@ class RuledColumn:
         self.is_unique = any(each.unique for each in rules)
         self._kind: Kind = declared.kind
         self._reader = CellReader(name, declared, by_table, strip)
-        self._predicates = [predicate for each in rules for predicate in cell_predicates(name, declared.kind, each)]
+        self._predicates = list(chain.from_iterable(cell_predicates(name, declared.kind, each) for each in rules))
         self.accepts = acceptance(declared.kind, rules, self._reader)
 
     def violations(self, rows: Rows) -> tuple[list[RuleViolation], list[CellProblem]]:

@@ -13,7 +13,7 @@ A value of a complete column must leave many other values: a flag that marks one
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
-from itertools import combinations
+from itertools import chain, combinations, product, starmap
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -97,15 +97,17 @@ def find_patterns(sample: NumericSample, target: str, classes: Sequence[Any] = (
 
 def find_repeats(doubtful: Collection[str], sample: NumericSample) -> set[str]:
     """Return the other columns that have nearly the pattern of a doubtful one, so that they would make it redundant."""
-    wanted = [rows for name in doubtful for rows in _halves(sample.columns[name])]
-    return {
-        name
-        for name, x in sample.columns.items()
-        if wanted and name not in doubtful
-        for half in _halves(x)
-        for rows in wanted
-        if min((half ^ rows).sum(), (half ^ ~rows).sum()) <= REPEATED * min(rows.sum(), (~rows).sum())
-    }
+    wanted = list(chain.from_iterable(_halves(sample.columns[name]) for name in doubtful))
+    if not wanted:
+        return set()
+    others = ((name, x) for name, x in sample.columns.items() if name not in doubtful)
+    return {name for name, x in others if any(starmap(_is_repeat, product(_halves(x), wanted)))}
+
+
+def _is_repeat(half: Array, rows: Array) -> bool:
+    """Return whether a set of rows is nearly another one, or nearly all others."""
+    differing = min((half ^ rows).sum(), (half ^ ~rows).sum())
+    return bool(differing <= REPEATED * min(rows.sum(), (~rows).sum()))
 
 
 def _halves(x: Array) -> list[Array]:

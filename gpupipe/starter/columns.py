@@ -6,6 +6,7 @@ import re
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import chain
 
 import numpy as np
 import pyarrow as pa
@@ -204,7 +205,7 @@ def inspect_columns(path: str, source: TableSource | None = None) -> TableColumn
 def share_of_recurring_words(texts: Sequence[str]) -> float:
     """Return the share of the words, counted once per text, that occur in at least `MIN_TEXTS` of the texts."""
     texts = texts[:SOME_TEXTS]
-    counts = Counter(word for text in texts for word in set(re.findall(r"\w+", text.lower())))
+    counts = Counter(chain.from_iterable(set(re.findall(r"\w+", text.lower())) for text in texts))
     return sum(n for n in counts.values() if n >= MIN_TEXTS) / max(1, counts.total())
 
 

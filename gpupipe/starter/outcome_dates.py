@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from itertools import combinations
+from itertools import chain, combinations
 from typing import Any
 
 import numpy as np
@@ -88,7 +88,7 @@ def _blamed(pairs: Mapping[tuple[str, str], str], powers: Mapping[str, float]) -
     """Return the dates that explain all suspicious pairs: first those in most pairs, then the stronger or later one."""
     left, found = dict(pairs), {}
     while left:
-        names = list(dict.fromkeys(name for pair in left for name in pair))
+        names = list(dict.fromkeys(chain.from_iterable(left)))
         worst = max(names, key=lambda name: (sum(name in pair for pair in left), max(0, powers[name] - 0.45) // 0.1))
         found[worst] = next(evidence for pair, evidence in left.items() if worst in pair)
         left = {pair: evidence for pair, evidence in left.items() if worst not in pair}

@@ -12,6 +12,7 @@ import re
 from collections.abc import Collection, Mapping
 from dataclasses import replace
 from datetime import datetime
+from itertools import chain
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -66,11 +67,13 @@ def find_sentinels(facts: Mapping[str, ColumnFacts]) -> dict[str, Sentinel]:
     """Return the sentinels of each column that has some."""
     numbers = {name: x for name, column in facts.items() if (x := _numbers(column)) is not None}
     chosen = {name: _chosen(x, facts[name], set()) for name, x in numbers.items()}
-    known = {(is_date(facts[name]), value) for name, values in chosen.items() for value in values}
+    known: dict[bool, set[float]] = {True: set(), False: set()}  # of dates, and of numbers
+    for name, values in chosen.items():
+        known[is_date(facts[name])] |= values
     found = {}
     for name, x in numbers.items():
         column = facts[name]
-        same = {value for kind, value in known if kind is is_date(column)}
+        same = known[is_date(column)]
         mask = np.isin(x, list(_chosen(x, column, same) if same - chosen[name] else chosen[name]))
         if mask.any():
             stored = column.distinct.filter(pa.array(mask))
@@ -102,14 +105,17 @@ def with_null_values(
     csv = {**source_table.csv}
     if not dates or any(file.format != "csv" for file in files) or sum(file.size for file in files) > MAX_BYTES:
         return source_table, []
-    others = {str(_plain(value)) for column in facts.values() for value in column.distinct.to_pylist()}
+    values = chain.from_iterable(column.distinct.to_pylist() for column in facts.values())
+    others = {str(_plain(value)) for value in values}
     comments = [source_table.comments.get("null_values", "")]
     for name in dates:
         texts = {str(value) for value in found[name].values}
         if facts[name].holds == "time":  # how they are written
             tables = [read_texts(file, [name], source_table.source) for file in files]
-            stored = {text for table in tables if table for text in table.columns[0].unique().drop_null().to_pylist()}
-            texts = {text for text in stored for day in texts if text.strip().startswith(day[:10])}
+            columns = [table.columns[0].unique().drop_null() for table in tables if table]
+            stored = set(chain.from_iterable(column.to_pylist() for column in columns))
+            days = tuple(day[:10] for day in texts)
+            texts = {text for text in stored if text.strip().startswith(days)}
         if not texts & others:
             csv["null_values"] = [*csv.get("null_values", ()), *sorted(texts.difference(csv.get("null_values", ())))]
             written.append(name)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -171,13 +172,11 @@ class _Attempt:
             self.set("decimal", ",", f"decimal comma, as in {', '.join(commas[:3])}")
         marked = {name: marks for name, column in texts.items() if (marks := find_null_marks(column.texts))}
         if marked:
-            marks = sorted({mark for found in marked.values() for mark in found})
-            cells = sum(
-                int(n)
-                for name in marked
-                for text, n in zip(texts[name].texts, texts[name].counts, strict=True)
-                if text in marks
-            )
+            marks = sorted(set(chain.from_iterable(marked.values())))
+            cells = 0
+            for name in marked:
+                counted = zip(texts[name].texts, texts[name].counts, strict=True)
+                cells += sum(int(n) for text, n in counted if text in marks)
             among = ", ".join(list(marked)[:4]) + (f" and {len(marked) - 4} more" if len(marked) > 4 else "")
             self.set("null_values", marks, f"marks {cells:,} missing values in {among}")
         return bool({"null_values", "decimal"} & self.csv.keys() - self.given)
@@ -196,7 +195,8 @@ class _Attempt:
             return False
         read = [found for file in self.files if (found := read_texts(file, numbers, self.source())) is not None]
         for name in numbers:
-            cells = pa.chunked_array([c for t in read if name in t.column_names for c in t[name].chunks], pa.string())
+            chunks = chain.from_iterable(table[name].chunks for table in read if name in table.column_names)
+            cells = pa.chunked_array(list(chunks), pa.string())
             if n := pc.sum(pc.utf8_is_space(cells)).as_py():
                 self.blanks[name] = n
             if pa.types.is_integer(table.schema.field(name).type) and (example := find_leading_zeros(cells)):
