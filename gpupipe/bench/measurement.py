@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from itertools import chain
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -105,7 +106,7 @@ def _measure_table(
 def _arguments(request: BenchRequest, table: BenchTable) -> list[str]:
     """Return the arguments of a child process, without the encoded cache, which would hide the time of the reader."""
     overrides = [*request.overrides, *table.overrides, "source.cache=false"]
-    sets = [part for override in overrides for part in ("--set", override)]
+    sets = chain.from_iterable(("--set", override) for override in overrides)
     return [str(request.config), *sets, *(["--model", request.model] if request.model else [])]
 
 
@@ -122,7 +123,7 @@ def _measure_extras(request: BenchRequest, table: BenchTable, folder: Path, prog
             progress(f"turn {turn + 1} of {request.repeat}: {server.name}, serving")
             theirs[server.name] += server.run(turn, folder)
     serving = {name: _serving(samples) for name, samples in theirs.items()}
-    notes = list(dict.fromkeys(note for document in ours for note in document["notes"]))
+    notes = list(dict.fromkeys(chain.from_iterable(document["notes"] for document in ours)))
     return {**extras_summary(ours), "peers": serving, "notes": notes, "runs": ours}
 
 

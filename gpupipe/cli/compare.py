@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from itertools import chain
 from pathlib import Path
 from string import ascii_uppercase
 from typing import TYPE_CHECKING, Any
@@ -59,19 +60,21 @@ def _show(found: RunComparison) -> None:
     if found.settings:
         click.echo()
         _show_values("setting", found.settings, letters)
-    lines = [
-        f"{kind} columns only in {', '.join(letters[run] for run in each['runs'])}: {enumerate_names(each['columns'])}"
-        for kind, differing in (("input", found.inputs), ("matrix", found.features))
-        for each in differing
-    ]
-    lines += [f"noted only by {letters[run]}: {note}" for run, notes in found.notes.items() for note in notes]
+    lines: list[str] = []
+    for kind, differing in (("input", found.inputs), ("matrix", found.features)):
+        for each in differing:
+            having = ", ".join(letters[run] for run in each["runs"])
+            lines.append(f"{kind} columns only in {having}: {enumerate_names(each['columns'])}")
+    for run, notes in found.notes.items():
+        lines += [f"noted only by {letters[run]}: {note}" for note in notes]
     click.echo("\n".join(["", *map(printable, lines or ["the columns and the notes about the data are the same"])]))
 
 
 def _show_metrics(metrics: pd.DataFrame, letters: Mapping[str, str]) -> None:
     from gpupipe.report.text import metric_title, number, signed
 
-    compared = [name for letter in [*letters.values()][1:] for name in (f"{letter} − A", f"95% interval of {letter}")]
+    others = list(letters.values())[1:]
+    compared = chain.from_iterable((f"{letter} − A", f"95% interval of {letter}") for letter in others)
     table = make_table(["metric", *letters.values(), *compared], ["metric"])
     for metric, rows in metrics.groupby("metric", sort=False):
         cells = [number(value) for value in rows["value"]]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from importlib.util import find_spec
+from itertools import chain
 from typing import TYPE_CHECKING
 
 from gpupipe.backends.probe import RAPIDS as NEEDED_FROM_RAPIDS
@@ -54,7 +55,7 @@ def _mixed_cuda(installed: Distributions, gpu: GpuProbe) -> list[Finding]:
     if len(majors) < 2:
         return []
     parts = (f"CUDA {major}: {', '.join(names)}" for major, names in sorted(majors.items()))
-    everything = sorted(name for names in majors.values() for name in names)
+    everything = sorted(chain.from_iterable(majors.values()))
     fix = replace_all(everything, install_extra(suitable_major(gpu, installed)))
     found = f"expected wheels for one CUDA version, found several that install the same modules: {'; '.join(parts)}"
     return [Finding("error", "cu12 and cu13 wheels", found, fix)]
@@ -78,7 +79,7 @@ def _several(installed: Distributions, gpu: GpuProbe) -> list[Finding]:
 
 def _releases(installed: Distributions) -> list[Finding]:
     """Find a mix of RAPIDS releases: packages work only with those of the same release (year and month)."""
-    releases = {name: _release(installed.versions[name]) for module in RAPIDS for name in installed.of(module)}
+    releases = {name: _release(installed.versions[name]) for name in chain.from_iterable(map(installed.of, RAPIDS))}
     if len(set(releases.values())) < 2:
         return []
     found = ", ".join(f"{name} {installed.versions[name]}" for name in releases)
@@ -153,8 +154,8 @@ def _windows(installed: Distributions) -> Iterator[Finding]:
 
 def _caps(installed: Distributions) -> Iterator[Finding]:
     """Check the GPU packages' requirements on pandas, NumPy, Numba and so on; `_releases` checks RAPIDS itself."""
-    rapids = {name for module in RAPIDS for name in GPU_DISTRIBUTIONS[module]}
-    for owner in (name for module in GPU_DISTRIBUTIONS for name in installed.of(module)):
+    rapids = set(chain.from_iterable(GPU_DISTRIBUTIONS[module] for module in RAPIDS))
+    for owner in chain.from_iterable(map(installed.of, GPU_DISTRIBUTIONS)):
         for requirement in installed.asked(owner):
             name = normalise_name(requirement.name)
             version = installed.versions.get(name)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import chain
 from typing import cast
 
 from gpupipe.doctor.finding import Finding, Level
@@ -13,7 +14,8 @@ CHECK = "plug-ins"
 
 def plugin_findings(timeout_seconds: float) -> list[Finding]:
     """Return a finding for each installed plug-in; none without plug-ins."""
-    titles = [p.title for group in KINDS for plugins in installed_plugins(group).values() for p in plugins]
+    of_groups = chain.from_iterable(installed_plugins(group).values() for group in KINDS)
+    titles = [plugin.title for plugin in chain.from_iterable(of_groups)]
     if not titles:
         return []
     code = "from gpupipe.plugins.states import plugin_states"

@@ -174,12 +174,10 @@ class _Checker:
         of_events = config.source.entities is not None
         main = read_entities(config.source, config.tables).table if of_events else _as_read(config.source)
         plain = {"": main.column_names} | {name: _as_read(table).column_names for name, table in config.tables.items()}
-        joined = [
-            f"{table.prefix}{column}"
-            for name, table in config.tables.items()
-            if table.is_joined
-            for column in plain[name]
-        ]
+        joined: list[str] = []
+        for name, table in config.tables.items():
+            if table.is_joined:
+                joined += [f"{table.prefix}{column}" for column in plain[name]]
         source = self._source_names(config.source, "source", plain[""], joined)
         tables: dict[str, JoinedTable] = {}
         wanted = ColumnFilter(config.source)

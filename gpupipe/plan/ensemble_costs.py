@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from itertools import chain
 
 from gpupipe.backends import choose
 from gpupipe.backends.probe import lacks_nothing
@@ -52,7 +53,7 @@ class EnsembleCosts(ModelCosts):
 
     def libraries(self, on_device: bool) -> dict[str, int]:
         """Return the libraries of all members."""
-        return {name: size for cost in self._members for name, size in cost.libraries(on_device).items()}
+        return dict(chain.from_iterable(cost.libraries(on_device).items() for cost in self._members))
 
     def _n_at_once(self, cost: ModelCosts, n_rows: int) -> int:
         """Return the number of folds that the host trains at the same time."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -137,7 +138,7 @@ def _look(config: Config, files: InputFiles, device: str, most: int, lacks: Call
             error.fix = error.fix or "if this does not apply to all rows, run it without a plan"
             raise
         warned = [note.text for note in timeline.all_notes("warning")]
-        warned += [text for features in seen.features.values() for text in features.warnings]
+        warned += chain.from_iterable(features.warnings for features in seen.features.values())
         n_bytes = main.n_bytes + sum(part.n_bytes for part in tables.further.values())
         n_events = max((part.n_rows for part in events), default=0)
         return replace(
@@ -176,7 +177,7 @@ def _measured(
     entries: tuple[ModelEntry, ...],
 ) -> Preview:
     rows = job.rows(np.ones(job.table.n_rows, bool))
-    views: list[View] = list(dict.fromkeys(view for entry in entries for view in _views(entry)))
+    views: list[View] = list(dict.fromkeys(chain.from_iterable(map(_views, entries))))
     matrices = {view: fit_view(rows, view, config.features, job.backend)[1] for view in views}
     require_joint(entries, job.goal, rows.features)
     table = job.table

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from itertools import chain
 from typing import Any
 
 from gpupipe.entry_points import METRICS as METRIC_GROUP
@@ -27,12 +28,11 @@ REGISTRIES: Mapping[str, Registry[Any]] = {
 
 def plugin_states() -> list[dict[str, str]]:
     """Load every installed plug-in; return the level, text and fix of a finding for each."""
-    return [
-        _state(registry, plugin)
-        for group, registry in REGISTRIES.items()
-        for plugins in installed_plugins(group).values()
-        for plugin in plugins
-    ]
+    states: list[dict[str, str]] = []
+    for group, registry in REGISTRIES.items():
+        plugins = chain.from_iterable(installed_plugins(group).values())
+        states += [_state(registry, plugin) for plugin in plugins]
+    return states
 
 
 def _state(registry: Registry[Any], plugin: InstalledPlugin) -> dict[str, str]:

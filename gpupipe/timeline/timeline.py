@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
+from itertools import chain
 from typing import TYPE_CHECKING, Any, Literal, Protocol, runtime_checkable
 
 from gpupipe.backends import machine
@@ -309,7 +310,7 @@ class Timeline:
 
     def all_notes(self, *levels: Level) -> list[Note]:
         """Return the notes of the run and its stages, filtered by `levels` if any are given."""
-        notes = self.notes + [note for stage in self.stages for note in stage.notes]
+        notes = chain(self.notes, *(stage.notes for stage in self.stages))
         return [note for note in notes if not levels or note.level in levels]
 
     @property

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from itertools import chain
 from pathlib import Path
 from types import MappingProxyType, TracebackType
 from typing import Any
@@ -225,8 +226,8 @@ class RunTracker:
         """Return the files to upload by kind, with paths relative to the run directory."""
         found = {"records": [name for name in RECORDS if (folder / name).is_file()]}
         for kind in self._settings.artifacts:
-            files = [path for pattern in UPLOADED[kind] for path in sorted(folder.glob(pattern)) if path.is_file()]
-            found[kind] = [path.relative_to(folder).as_posix() for path in files]
+            paths = chain.from_iterable(sorted(folder.glob(pattern)) for pattern in UPLOADED[kind])
+            found[kind] = [path.relative_to(folder).as_posix() for path in paths if path.is_file()]
         return found
 
     def _training_run(self, stage: str) -> str:

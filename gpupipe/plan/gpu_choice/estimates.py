@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import takewhile
+from itertools import product, takewhile
 from typing import Any
 
 from gpupipe.backends import machine
@@ -21,7 +21,7 @@ from gpupipe.plan.preview import Preview, preview
 from gpupipe.plan.run_plan import RunPlan, plan_sample
 
 # Sizes at which two times are compared: 1, 2 and 5 times the powers of ten.
-SIZES = tuple(digit * 10**power for power in range(3, 10) for digit in (1, 2, 5))
+SIZES = tuple(digit * 10**power for power, digit in product(range(3, 10), (1, 2, 5)))
 WATT_HOUR = 3600.0  # joules
 
 

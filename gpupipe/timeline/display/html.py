@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import html
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import chain
 from typing import TYPE_CHECKING
 
 from gpupipe.names import count_noun
@@ -27,7 +28,7 @@ def stages_table(stages: Sequence[Stage], running: Mapping[Stage, float] | None 
     `running` has the seconds so far of the stages that have not ended; their progress has a separate line.
     """
     found = running or {}
-    lines = "".join(line for stage in stages for line in _lines(stage, found.get(stage)))
+    lines = "".join(chain.from_iterable(_lines(stage, found.get(stage)) for stage in stages))
     return f'<table style="border:none;margin:0">{lines}</table>'
 
 

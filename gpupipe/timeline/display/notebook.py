@@ -12,6 +12,7 @@ import sys
 import threading
 import time
 from collections.abc import Sequence
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -157,8 +158,8 @@ class NotebookDisplay:
 
     def _warned(self) -> list[str]:
         """Return the warnings of the stages, each once."""
-        notes = [note for stage in self._stages for note in stage.notes if note.level != "info"]
-        return list(dict.fromkeys(f"{note.level}: {note.text}" for note in notes))
+        notes = chain.from_iterable(stage.notes for stage in self._stages)
+        return list(dict.fromkeys(f"{note.level}: {note.text}" for note in notes if note.level != "info"))
 
 
 def _line(text: str) -> str:
