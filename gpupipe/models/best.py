@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import chain
 from typing import Annotated, Any
 
 from pydantic import Field, field_validator
@@ -73,7 +74,7 @@ class Best(ModelSettings):
         # Not PyTorch, which takes seconds to import, and may not be used within a time limit.
         models = [MODELS.get(name).model_construct() for name in self.models or PORTFOLIO_MODELS if name in MODELS]
         others = [model for model in models if task in model.tasks and not isinstance(model, NeuralSettings)]
-        modules = ["sklearn.model_selection", *(name for model in others for name in model.modules(task, backend))]
+        modules = chain(["sklearn.model_selection"], *(model.modules(task, backend) for model in others))
         return tuple(dict.fromkeys(modules))
 
     def build(self, context: Any, params: Any) -> Any:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from itertools import chain
 from typing import TYPE_CHECKING
 
 from gpupipe.errors import ConfigError, DataError
@@ -44,22 +45,17 @@ def fit_targets(
     `y` has class codes or numbers of each target, shape (n, n_targets). `fit_one` trains a model of one target, a
     column of `y`, in its context, with its settings.
     """
-    labels = list(dict.fromkeys(label for target in context.targets for label in target.labels))
+    labels = list(dict.fromkeys(chain.from_iterable(target.labels for target in context.targets)))
     require_labels(getattr(model, "class_weight", None), labels)
     models = []
     for i, target in enumerate(context.targets):
         with naming_target(target.name):
             models.append(fit_one(model.for_target(target), y[:, i], context_of_target(context, i)))
-    notes = dict.fromkeys(
-        f"{target.name}: {note}"
-        for target, fitted in zip(context.targets, models, strict=True)
-        for note in fitted.notes
-    )
     return FittedTargets(
         tuple(models),
         context.task,
         tuple(context.feature_names),
-        notes=tuple(notes),
+        notes=_notes([target.name for target in context.targets], models),
         backend=context.device_backend,
         targets=tuple(context.targets),
     )
@@ -98,15 +94,18 @@ def fit_quantiles(
     model.require_task(context.task)
     own = replace(context, task="regression", quantiles=(), report_rounds=ignore_rounds)
     models = tuple(fit_one(model.for_quantile(level), own) for level in context.quantiles)
-    notes = dict.fromkeys(
-        f"quantile {level:g}: {note}"
-        for level, fitted in zip(context.quantiles, models, strict=True)
-        for note in fitted.notes
-    )
     return FittedQuantiles(
         models,
         context.task,
         tuple(context.feature_names),
-        notes=tuple(notes),
+        notes=_notes([f"quantile {level:g}" for level in context.quantiles], models),
         backend=context.device_backend,
     )
+
+
+def _notes(names: Sequence[str], models: Sequence[FittedModel]) -> tuple[str, ...]:
+    """Return the notes of models, each after the name of its model."""
+    notes: dict[str, None] = {}
+    for name, fitted in zip(names, models, strict=True):
+        notes |= dict.fromkeys(f"{name}: {note}" for note in fitted.notes)
+    return tuple(notes)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from itertools import pairwise
+from itertools import chain, pairwise
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -44,7 +44,7 @@ def _columns_of_tests(trees: CatBoostTrees) -> list[tuple[int, ...]]:
     combinations = []
     for start, end in pairwise(trees.combination_start.tolist()):
         parts = zip(trees.part_is_test[start:end].tolist(), trees.part[start:end].tolist(), strict=True)
-        read = {column for is_test, part in parts for column in (plain[part] if is_test else (part,))}
+        read = set(chain.from_iterable(plain[part] if is_test else (part,) for is_test, part in parts))
         combinations.append(tuple(sorted(read)))
     of_statistic = [combinations[trees.table_combination[table]] for table in trees.statistic_table]
     return plain + [of_statistic[statistic] for statistic in trees.test_statistic]

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -42,7 +43,7 @@ def trees_from_json(document: Mapping[str, Any], importance: Sequence[float]) ->
     loss = document["model_info"]["params"]["loss_function"]["type"]
     arrays: dict[str, Any] = {
         **tests.arrays, **statistics.arrays,
-        "tree_depth": [len(own) for own in splits], "tree_test": [test for own in splits for test in own],
+        "tree_depth": [len(own) for own in splits], "tree_test": list(chain.from_iterable(splits)),
         "leaf": np.concatenate(leaves), "bias": bias, "is_log": [loss in LOG_LOSSES], "importance": importance,
         "leaf_weight": np.concatenate([np.array(tree["leaf_weights"], np.float64) for tree in trees]),
     }  # fmt: skip
@@ -56,12 +57,13 @@ class _Tests:
         numbers, categories = features.get("float_features", []), features.get("categorical_features", [])
         self.number_columns = {f["feature_index"]: f["flat_feature_index"] for f in numbers}
         self.category_columns = {f["feature_index"]: f["flat_feature_index"] for f in categories}
-        over = [
-            (f["flat_feature_index"], border, f["nan_value_treatment"] == "AsTrue")
-            for f in numbers
-            for border in f["borders"] or ()
-        ]
-        equal = [(f["flat_feature_index"], value % (1 << 32)) for f in categories for value in f.get("values") or ()]
+        over: list[tuple[int, float, bool]] = []
+        for f in numbers:
+            borders = f["borders"] or ()
+            over += [(f["flat_feature_index"], border, f["nan_value_treatment"] == "AsTrue") for border in borders]
+        equal: list[tuple[int, int]] = []
+        for f in categories:
+            equal += [(f["flat_feature_index"], value % (1 << 32)) for value in f.get("values") or ()]
         self.position = {(1, column, np.float32(border)): i for i, (column, border, _) in enumerate(over)}
         self.position |= {(2, column, value): len(over) + i for i, (column, value) in enumerate(equal)}
         self.arrays = {
@@ -93,26 +95,28 @@ class _Statistics:
         table_of: dict[str, tuple[int, HostArray, int]] = {}
         for name, table in tables.items():
             elements = json.loads(name)["identifier"]
-            parts = tuple(sorted((tests.part(element) for element in elements), key=lambda part: part[0]))
+            combination = tuple(sorted((tests.part(element) for element in elements), key=lambda part: part[0]))
             cells = np.array(table["hash_map"], object).reshape(-1, table["hash_stride"])
             keys = np.array([int(key) for key in cells[:, 0]], np.uint64)
             order = np.argsort(keys)
             order = order[keys[order] != np.uint64(NO_HASH)]
             table_of[name] = len(hashes), cells[order, 1:].astype(np.float64), table["counter_denominator"]
             hashes.append(keys[order])
-            table_combination.append(combinations.setdefault(parts, len(combinations)))
+            table_combination.append(combinations.setdefault(combination, len(combinations)))
         values = [_values(statistic, *table_of[statistic["identifier"]][1:]) for statistic in statistics]
-        borders = [(i, border) for i, statistic in enumerate(statistics) for border in statistic["borders"]]
+        borders = [statistic["borders"] for statistic in statistics]
         parts_of = list(combinations)
+        parts = list(chain.from_iterable(parts_of))
         self.arrays = {
-            "part_is_test": [kind > 0 for parts in parts_of for kind, _ in parts],
-            "part": [position for parts in parts_of for _, position in parts],
+            "part_is_test": [kind > 0 for kind, _ in parts],
+            "part": [position for _, position in parts],
             "combination_start": np.cumsum([0, *map(len, parts_of)]), "table_combination": table_combination,
             "table_start": np.cumsum([0, *map(len, hashes)]),
             "table_hash": np.concatenate([np.zeros(0, np.uint64), *hashes]),
             "statistic_table": [table_of[statistic["identifier"]][0] for statistic in statistics],
             "statistic_value": np.concatenate(values) if values else [],
-            "test_statistic": [i for i, _ in borders], "test_border": [border for _, border in borders],
+            "test_statistic": list(chain.from_iterable([i] * len(own) for i, own in enumerate(borders))),
+            "test_border": list(chain.from_iterable(borders)),
         }  # fmt: skip
 
 

@@ -75,8 +75,7 @@ class EnsembleExplainer(Explainer):
         self._ensemble = ensemble
         self._members = [
             (member, model, model.explainer(lambda member=member: member.select(background())))  # type: ignore[misc]
-            for member in ensemble.members
-            for model in member.models
+            for member, model in ensemble.terms
         ]
 
     def contributions(self, X: HostArray) -> Contributions:

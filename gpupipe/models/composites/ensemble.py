@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
@@ -60,7 +61,15 @@ class FittedEnsemble(FittedComposite):
     @property
     def models(self) -> tuple[FittedModel, ...]:
         """The models of all members, in order."""
-        return tuple(model for member in self.members for model in member.models)
+        return tuple(model for _, model in self.terms)
+
+    @property
+    def terms(self) -> list[tuple[EnsembleMember, FittedModel]]:
+        """Each model with its member, in order."""
+        terms: list[tuple[EnsembleMember, FittedModel]] = []
+        for member in self.members:
+            terms += [(member, model) for model in member.models]
+        return terms
 
     def predict(self, X: Array) -> Prediction:
         """Predict the rows of `X`, float32, shape (n, d): the terms are added in the order of members and models."""
@@ -96,8 +105,8 @@ class FittedEnsemble(FittedComposite):
 
     def _mapped(self, change: Callable[[FittedModel], FittedModel]) -> Self:
         members = tuple(replace(member, models=tuple(map(change, member.models))) for member in self.members)
-        old, new = self.models, [model for member in members for model in member.models]
-        is_same = all(before is after for before, after in zip(old, new, strict=True))
+        changed = chain.from_iterable(member.models for member in members)
+        is_same = all(before is after for before, after in zip(self.models, changed, strict=True))
         return self if is_same else replace(self, estimator=members)
 
     def unstable_rows(self, X: Array) -> Array:
@@ -110,7 +119,7 @@ class FittedEnsemble(FittedComposite):
 
     def columns_read(self) -> tuple[int, ...]:
         """Return the columns of the matrix that a member reads, ascending."""
-        return tuple(sorted({column for member in self.members for column in member.columns}))
+        return tuple(sorted(set(chain.from_iterable(member.columns for member in self.members))))
 
     def of_columns(self, columns: Sequence[int]) -> FittedModel:
         """Return the ensemble for the matrix of `columns` only, which must include those of `columns_read`."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from itertools import chain
 from typing import Any
 
 from gpupipe.errors import ArtifactError
@@ -46,7 +47,8 @@ def read_ensemble(
                 values["label"], values["name"], float(values["weight"]), tuple(values["columns"]), tuple(loaded)
             )
         )
-    notes = dict.fromkeys(note for member in members for model in member.models for note in model.notes)
+    fitted = chain.from_iterable(member.models for member in members)
+    notes = dict.fromkeys(chain.from_iterable(model.notes for model in fitted))
     return FittedEnsemble(
         tuple(members), expected.task, expected.feature_names, expected.n_classes, expected.classes, tuple(notes)
     )
@@ -58,7 +60,8 @@ def _check_members(members: list[Any], expected: Description) -> list[tuple[dict
         raise ValueError(f"expected classification or regression; found the task {expected.task}")
     if not expected.feature_names:
         raise ValueError("its columns have no names")
-    named = all(0 < len(text) <= MOST_LETTERS for member in members for text in (member["label"], member["name"]))
+    texts = chain.from_iterable((member["label"], member["name"]) for member in members)
+    named = all(0 < len(text) <= MOST_LETTERS for text in texts)
     if not members or not named or not all(member["models"] for member in members):
         raise ValueError(f"expected members with models, and with a label and name of 1 to {MOST_LETTERS} letters")
     n_models = sum(len(member["models"]) for member in members)

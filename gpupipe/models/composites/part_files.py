@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import chain
 from typing import Any
 
 from gpupipe.errors import ArtifactError
@@ -72,7 +73,7 @@ def read_scaled_target(
 
 
 def _notes(models: tuple[FittedModel, ...] | list[FittedModel]) -> tuple[str, ...]:
-    return tuple(dict.fromkeys(note for model in models for note in model.notes))
+    return tuple(dict.fromkeys(chain.from_iterable(model.notes for model in models)))
 
 
 def _invalid(files: ModelFiles, what: str) -> ArtifactError:

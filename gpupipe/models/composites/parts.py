@@ -6,6 +6,7 @@ from abc import abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import chain
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, ClassVar, Self
@@ -36,7 +37,7 @@ class FittedComposite(FittedModel):
 
     @property
     def receipts(self) -> tuple[Receipt, ...]:
-        return tuple(receipt for model in self.models for receipt in model.receipts)
+        return tuple(chain.from_iterable(model.receipts for model in self.models))
 
     def row_estimator(self, engine: HostEngine) -> RowEstimator:
         """Return the row estimators of all models; trees of several models are walked at once."""
@@ -133,7 +134,8 @@ class FittedParts(FittedComposite):
 
     def _save_models(self, folder: Path, *, quick: bool) -> dict[str, Any]:
         models = [save_part(model, folder, self.file_prefix(i), quick=quick) for i, model in enumerate(self.models)]
-        return {**self._describe([name for model in models for name in model["files"]]), "models": models}
+        files = list(chain.from_iterable(model["files"] for model in models))
+        return {**self._describe(files), "models": models}
 
     @classmethod
     def file_prefix(cls, position: int) -> str:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 from gpupipe.models.fitted.base import FittedModel, in_order, logistic, select_columns
@@ -58,17 +59,17 @@ def ensemble_rows(ensemble: FittedEnsemble, engine: HostEngine) -> RowEstimator:
     """Return the row estimator of an ensemble of portable models."""
     import numpy as np
 
-    members = [(member, model) for member in ensemble.members for model in member.models]
-    placed = [PlacedModel(i, member.columns, model) for i, (member, model) in enumerate(members)]
+    terms = ensemble.terms
+    placed = [PlacedModel(i, member.columns, model) for i, (member, model) in enumerate(terms)]
     name, outputs = _together(placed, engine, len(ensemble.feature_names))
     tail = (1,) if ensemble.task == "multiclass" else ()
-    weights = np.array([member.weight_of_model for member, _ in members]).reshape(-1, 1, *tail)
+    weights = np.array([member.weight_of_model for member, _ in terms]).reshape(-1, 1, *tail)
     to_prediction = ensemble.prediction
 
     def predict(X: Array) -> Prediction:
-        terms: Any = outputs(X) * weights
+        weighted: Any = outputs(X) * weights
         # Not sum, which may add in another order.
-        return to_prediction(np.add.accumulate(terms, axis=0, out=terms)[-1])
+        return to_prediction(np.add.accumulate(weighted, axis=0, out=weighted)[-1])
 
     return RowEstimator(f"ensemble of {name}", predict)
 
@@ -112,7 +113,7 @@ def _together(
     import numpy as np
 
     groups = _grouped(placed, engine, n_columns)
-    order = [position for group in groups for position in group.positions]
+    order = list(chain.from_iterable(group.positions for group in groups))
     is_ordered, place_of = order == sorted(order), np.argsort(order)
 
     def outputs(X: Array) -> Array:
@@ -125,7 +126,7 @@ def _together(
 
 def _grouped(placed: Sequence[PlacedModel], engine: HostEngine, n_columns: int) -> list[ModelGroup]:
     groups = [*_linear_groups(placed, engine), *_tree_groups(placed, engine, n_columns)]
-    grouped = {position for group in groups for position in group.positions}
+    grouped = set(chain.from_iterable(group.positions for group in groups))
     return groups + [_single(each, engine) for each in placed if each.position not in grouped]
 
 

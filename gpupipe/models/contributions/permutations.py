@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from math import comb, prod
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -199,7 +200,7 @@ def _players(groups: Sequence[Sequence[int]] | None, n_columns: int) -> HostArra
 
     if groups is None:
         return np.arange(n_columns)
-    columns = np.array([column for group in groups for column in group], np.int64)
+    columns = np.array(list(chain.from_iterable(groups)), np.int64)
     if not np.array_equal(np.sort(columns), np.arange(n_columns)) or not all(len(group) for group in groups):
         raise ValueError(f"expected each of {n_columns} columns in exactly one group; got {list(map(list, groups))}")
     player = np.empty(n_columns, np.int64)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import chain
 from typing import Any
 
 import xgboost.collective
@@ -37,8 +38,9 @@ class BoostingRounds(TrainingCallback):  # type: ignore[misc]
     def after_iteration(self, model: Any, epoch: int, evals_log: Any) -> bool:
         """Report the round, call the safe point, and return whether the training must end here."""
         # The last metric decides early stopping; on workers its values are NumPy arrays.
-        found = [(metric, float(values[-1])) for history in evals_log.values() for metric, values in history.items()]
-        is_over = self.progress.advance(epoch + 1, *(found[-1] if found else ()))
+        last = list(chain.from_iterable(history.items() for history in evals_log.values()))[-1:]
+        found = [(metric, float(values[-1])) for metric, values in last]
+        is_over = self.progress.advance(epoch + 1, *(found[0] if found else ()))
         if self.send is not None and (report := self.read()) is not None and xgboost.collective.get_rank() == 0:
             self.send(report)
         return is_over

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 from gpupipe.models.fitted.tree_sums import tree_sums
@@ -113,8 +114,8 @@ def pack_boosting(boosting: Any) -> PackedTrees | None:
         is_category = np.asarray(boosting.is_categorical_)
         column_of = np.concatenate([np.flatnonzero(is_category), np.flatnonzero(~is_category)])
     known, known_of = boosting._bin_mapper.make_known_categories_bitsets()
-    predictors = [predictor for iteration in boosting._predictors for predictor in iteration]
-    outputs = [output for iteration in boosting._predictors for output in range(len(iteration))]
+    predictors = list(chain.from_iterable(boosting._predictors))
+    outputs = list(chain.from_iterable(range(len(iteration)) for iteration in boosting._predictors))
     trees = [predictor.nodes for predictor in predictors]
     words = CategoryWords(is_exact=True)
     positions = []

@@ -7,6 +7,7 @@ import hashlib
 import re
 import traceback
 from importlib import import_module
+from itertools import chain
 from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, Literal
@@ -111,12 +112,8 @@ def _require_function(path: Path, name: str) -> None:
     except (SyntaxError, ValueError) as error:
         raise ValueError(f"{path} is not Python: {error}") from None
     functions = [node.name for node in tree.body if isinstance(node, ast.FunctionDef | ast.ClassDef)]
-    others = {
-        alias.asname or alias.name
-        for node in tree.body
-        if isinstance(node, ast.ImportFrom | ast.Import)
-        for alias in node.names
-    }
+    imports = chain.from_iterable(node.names for node in tree.body if isinstance(node, ast.ImportFrom | ast.Import))
+    others = {alias.asname or alias.name for alias in imports}
     others |= {node.id for node in ast.walk(tree) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)}
     if name not in functions and name not in others:
         hint = did_you_mean(name, functions) or f"it defines {', '.join(functions) or 'no function'}"
