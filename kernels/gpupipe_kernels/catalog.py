@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import cache
+from itertools import chain
 
 from gpupipe_kernels.contract import KernelDeclaration
 from gpupipe_kernels.launch import THREADS_A_BLOCK, DeviceLoop
@@ -19,7 +20,7 @@ def kernels() -> dict[str, KernelDeclaration]:
     from gpupipe_kernels.text import kernels as text
 
     families = (rowwise, whole_program, keyed, text, reduce, draws)
-    declared = [kernel for family in families for kernel in family.KERNELS]
+    declared = list(chain.from_iterable(family.KERNELS for family in families))
     found = {kernel.name: kernel for kernel in declared}
     if len(found) < len(declared):
         raise ValueError(f"kernel names are not unique: {sorted(kernel.name for kernel in declared)}")
@@ -29,7 +30,7 @@ def kernels() -> dict[str, KernelDeclaration]:
 @cache
 def device_loops() -> dict[str, DeviceLoop]:
     """Return every device loop launched by a kernel, by name."""
-    loops = dict.fromkeys(loop for kernel in kernels().values() for loop in kernel.device)
+    loops = dict.fromkeys(chain.from_iterable(kernel.device for kernel in kernels().values()))
     found = {loop.name: loop for loop in loops}
     if len(found) < len(loops):
         raise ValueError(f"device loop names are not unique: {sorted(loop.name for loop in loops)}")

@@ -17,6 +17,7 @@ import sys
 import tempfile
 import time
 from functools import cache
+from itertools import chain
 from pathlib import Path
 
 from gpupipe_kernels.private_folders import find_exposed_file, find_exposure, make_private
@@ -177,7 +178,7 @@ def _is_ours(folder: Path) -> bool:
     """Return whether a folder has a cache folder's name and contains only compiled code."""
     if not FOLDER.fullmatch(folder.name) or folder.is_symlink() or not folder.is_dir():
         return False
-    return all(FILE.fullmatch(name) for _, _, names in os.walk(folder) for name in names)
+    return all(map(FILE.fullmatch, chain.from_iterable(names for _, _, names in os.walk(folder))))
 
 
 def _remove(folder: Path) -> None:

@@ -12,6 +12,7 @@ import re
 import shutil
 import subprocess
 from collections.abc import Mapping
+from itertools import chain
 from pathlib import Path
 
 NVVM = ("libnvvm.so.4", "libnvvm.so")
@@ -67,7 +68,7 @@ def find_toolkits(root: Path = Path("/")) -> list[Path]:
     root : Path
         The root folder of the machine.
     """
-    folders = [path for pattern in TOOLKITS for path in sorted(root.glob(pattern), reverse=True)]
+    folders = chain.from_iterable(sorted(root.glob(pattern), reverse=True) for pattern in TOOLKITS)
     with_nvvm = [path.resolve() for path in (*_nvcc_toolkit(), *folders) if _nvvm_folder(path) is not None]
     return list(dict.fromkeys(with_nvvm))
 

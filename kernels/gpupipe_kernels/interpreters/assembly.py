@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -40,7 +41,7 @@ def of_number(op: Opcode, *params: float) -> Program:
 
 def of_points(op: Opcode, radius: float, origin: float) -> Program:
     """Return the program of one instruction on two points: four float32 columns, latitude and longitude of each."""
-    loads = [step for i in range(3) for step in (load("float32", i), store(i))]
+    loads = chain.from_iterable((load("float32", i), store(i)) for i in range(3))
     return assemble([*loads, load("float32", 3), apply(op, param=1)], [0.0, radius, origin])
 
 

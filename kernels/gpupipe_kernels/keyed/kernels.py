@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -42,7 +43,7 @@ def _aggregate_naive(order: HostArray, key: HostArray, time: HostArray, n_keys: 
 def _rolling(history: History, x: Any, rows: int, span: int) -> Tables:
     queries, column = keyed.queries_of_events(history, include_current=True), keyed.column(history, x)
     windows = keyed.last_rows(queries, rows), keyed.last_span(queries, span)
-    return tuple(keyed.aggregate(column, window, function) for window in windows for function in WINDOWED)
+    return tuple(keyed.aggregate(column, window, function) for window, function in product(windows, WINDOWED))
 
 
 def _rolling_naive(
@@ -50,7 +51,7 @@ def _rolling_naive(
 ) -> Tables:
     seen, x = naive.seen_by_events(key, time, True), _of_rows(order, len(key), x)
     windows = [r[-rows:] for r in seen], naive.within_span(seen, time, time, span, True)
-    return tuple(naive.aggregate(x, window, function) for window in windows for function in WINDOWED)
+    return tuple(naive.aggregate(x, window, function) for window, function in product(windows, WINDOWED))
 
 
 def _before(history: History, x: Any, query_key: Any, cutoff: Any) -> Tables:
@@ -227,7 +228,7 @@ KERNELS = (
     _kernel(
         "keyed_rolling", "aggregates of the last events up to each row, in windows by rows and by time",
         (X, Argument("rows", "int64", ()), Argument("span", "int64", ())),
-        _outputs(*(f"{name}_{by}" for by in ("rows", "span") for name in WINDOWED)),
+        _outputs(*(f"{name}_{by}" for by, name in product(("rows", "span"), WINDOWED))),
         _rolling, _rolling_naive, _sample_numbers(3, 7_000_000),
         (*KEEPS, *SUMS, *TREES, loops.count, loops.moment, loops.span, event_loops.last_rows),
     ),

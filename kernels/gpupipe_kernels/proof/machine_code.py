@@ -12,6 +12,7 @@ import sys
 from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
+from itertools import chain
 from typing import Any
 
 from gpupipe_kernels.catalog import block_of, device_loops
@@ -69,7 +70,7 @@ def inspect(loops: Mapping[str, DeviceLoop], architectures: Sequence[str]) -> Ta
 
 def module_of(loops: Iterable[DeviceLoop]) -> dict[str, str]:
     """Return entry name to PTX of loops, sorted by name."""
-    return dict(sorted(item for loop in loops for item in ptx_of(loop).items()))
+    return dict(sorted(chain.from_iterable(ptx_of(loop).items() for loop in loops)))
 
 
 def _report_of(name: str, report: str) -> str:

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from itertools import groupby
+from itertools import chain, groupby
 from typing import Any
 
 import numpy as np
@@ -131,7 +131,7 @@ class LoweredProgram:
     @property
     def instructions(self) -> list[LoweredInstruction]:
         """All instructions, in the order of execution."""
-        return [member for group in self.groups for member in group.members]
+        return list(chain.from_iterable(group.members for group in self.groups))
 
     def table(
         self, layout: RecordLayout

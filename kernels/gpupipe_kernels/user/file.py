@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import ast
 import tokenize
+from itertools import chain
 from pathlib import Path
 
 from gpupipe_kernels.user.language import KernelError, check, parameters
@@ -69,7 +70,7 @@ def read(text: str, file: str) -> tuple[tuple[KernelStatement, ...], dict[str, s
     """
     require_plain(text, file)
     *used, kernel = parse(text, file).body or [ast.Pass(lineno=1)]
-    pieces = [piece for node in used for piece in _pieces(node, text, file)]
+    pieces = list(chain.from_iterable(_pieces(node, text, file) for node in used))
     options = _options(kernel)
     if not isinstance(kernel, ast.FunctionDef) or options is None:
         raise KernelError("expected a kernel at the end of the source", file)

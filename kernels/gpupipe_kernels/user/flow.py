@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator, Sequence
+from itertools import chain
 
 
 def walk(node: ast.AST) -> Iterator[ast.AST]:
@@ -15,8 +16,8 @@ def walk(node: ast.AST) -> Iterator[ast.AST]:
     while waiting:
         node = waiting.pop()
         yield node
-        fields = [value for _, value in ast.iter_fields(node)]
-        below = [child for value in fields for child in (value if isinstance(value, list) else [value])]
+        fields = (value if isinstance(value, list) else [value] for _, value in ast.iter_fields(node))
+        below = list(chain.from_iterable(fields))
         waiting.extend(child for child in reversed(below) if isinstance(child, ast.AST))
 
 
