@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from functools import cache
 from importlib.util import find_spec
+from itertools import chain
 from types import SimpleNamespace
 from typing import Any
 
@@ -57,7 +58,7 @@ def compile_entry(function: Callable[..., Any], entry: Entry, inlined: Callable[
 
         names: dict[str, Any] = {"carray": carray, "loop": inlined(function)}
         exec(compile(entry.wrapper, f"<{entry.name}>", "exec"), names)
-        signature = types.void(*(kind for parameter in entry.parameters for kind in _numba_types(parameter)))
+        signature = types.void(*chain.from_iterable(map(_numba_types, entry.parameters)))
         with _target():
             try:
                 ptx, _ = cuda.compile_ptx(names["entry"], signature, cc=CAPABILITY)

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -90,7 +91,7 @@ class Entry:
     @property
     def words(self) -> list[str]:
         """Its C parameters, in the words of the manifest."""
-        return [word for parameter in self.parameters for word in parameter.words]
+        return list(chain.from_iterable(parameter.words for parameter in self.parameters))
 
     @property
     def wrapper(self) -> str:
