@@ -108,7 +108,7 @@ def weighted_quantiles(
     order = xp.argsort(values)
     reached = xp.cumsum(scale.count(weights[known], backend)[order])
     positions = scale.positions(int(backend.to_host(reached[-1])), shares, method)
-    wanted = xp.asarray([(p.low, p.high) for p in positions]).ravel()
+    wanted = xp.asarray([(p.low, p.high) for p in positions]).reshape(-1)
     rows = xp.searchsorted(reached, wanted, side="right").reshape(-1, 2)
     ends, sums = (backend.to_host(found).tolist() for found in (values[order[rows]], reached[rows[:, 0]]))
     return [p.interpolate(low, high, n) for p, (low, high), n in zip(positions, ends, sums, strict=True)]

@@ -60,7 +60,7 @@ def _show(found: RunComparison) -> None:
     if found.settings:
         click.echo()
         _show_values("setting", found.settings, letters)
-    lines: list[str] = []
+    lines = []
     for kind, differing in (("input", found.inputs), ("matrix", found.features)):
         for each in differing:
             having = ", ".join(letters[run] for run in each["runs"])

@@ -190,10 +190,10 @@ class Job:
             if ends_run(error):
                 raise
             if len(self.metrics) > 1 and not isinstance(error, DataError):  # a DataError is about the prediction
-                scores: dict[str, float] = {}
+                found: dict[str, float] = {}
                 for name in self.metrics:
-                    scores |= replace(self, metrics=(name,)).score(truth, prediction, decision, X)
-                return scores
+                    found |= replace(self, metrics=(name,)).score(truth, prediction, decision, X)
+                return found
             if not self.failed_metrics.issuperset(self.metrics):
                 self.failed_metrics.update(self.metrics)
                 note_failure(self.timeline, f"{', '.join(self.metrics)} could not be computed", error)
