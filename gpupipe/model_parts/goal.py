@@ -92,7 +92,14 @@ class Goal:
         return tuple(f"quantile_{level:.12g}" for level in self.quantiles)
 
     def outputs(self, of_goal: Callable[[Goal], Iterable[str]]) -> list[str]:
-        """Return the outputs of this goal, or of each target under `output_of_target`; `of_goal` names those of one."""
+        """Return the names of outputs: those that `of_goal` gives, for several targets with the name of each.
+
+        Examples
+        --------
+        >>> goal = Goal("multioutput", targets=(Goal("regression", "price"), Goal("regression", "weight")))
+        >>> goal.outputs(lambda own: ["lower", "upper"])
+        ['lower_price', 'upper_price', 'lower_weight', 'upper_weight']
+        """
         if not self.targets:
             return list(of_goal(self))
         return list(chain.from_iterable([output_of_target(name, own) for name in of_goal(own)] for own in self.targets))
