@@ -74,6 +74,22 @@ def test_an_assignment_has_at_most_two_names_in_parallel() -> None:
     assert crowded == []
 
 
+def test_a_comprehension_has_one_loop_and_one_condition() -> None:
+    """A second loop has a name: of a function, of a method of the outer element, `chain` or `product`."""
+    crowded = []
+    for module in MODULES:
+        found = (node for node in ast.walk(parse(module)) if isinstance(node, COMPREHENSIONS))
+        crowded += [f"{name_of(module)}:{node.lineno}" for node in found if is_crowded(node.generators)]
+    assert crowded == []
+
+
+COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
+
+
+def is_crowded(loops: list[ast.comprehension]) -> bool:
+    return len(loops) > 1 or len(loops[0].ifs) > 1
+
+
 def test_only_tables_of_data_are_formatted_by_hand() -> None:
     """Each line that ends with ``fmt: skip`` ends a literal, or a call of one name with a literal."""
     by_hand = []
