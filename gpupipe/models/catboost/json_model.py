@@ -61,7 +61,7 @@ class _Tests:
         for f in numbers:
             borders = f["borders"] or ()
             over += [(f["flat_feature_index"], border, f["nan_value_treatment"] == "AsTrue") for border in borders]
-        equal: list[tuple[int, int]] = []
+        equal: list[tuple[int, Any]] = []
         for f in categories:
             equal += [(f["flat_feature_index"], value % (1 << 32)) for value in f.get("values") or ()]
         self.position = {(1, column, np.float32(border)): i for i, (column, border, _) in enumerate(over)}
