@@ -28,7 +28,7 @@ READING = (
     "pyarrow.parquet",
     "gpupipe_kernels.interpreters.numpy.interpreter",
 )
-TRAINING = ("skops.io", "sklearn.metrics", "threadpoolctl")
+TRAINING = ("sklearn.metrics", "threadpoolctl")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

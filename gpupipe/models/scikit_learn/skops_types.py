@@ -131,3 +131,10 @@ ALLOWED: dict[str, frozenset[str]] = {
     )
     - _SPECIAL,
 }
+LOADERS: dict[str, str] = {
+    name: loader
+    for loader, names in ALLOWED.items()
+    if loader not in ("FunctionNode", "JsonNode", "TypeNode")
+    for name in names
+}
+"""Loader of the objects of each type; functions, types and JSON values are their own."""
