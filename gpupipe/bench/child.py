@@ -24,7 +24,6 @@ from gpupipe.errors import GpupipeError  # noqa: E402
 READING = (
     "pandas",
     "pyarrow.csv",
-    "pyarrow.dataset",
     "pyarrow.parquet",
     "gpupipe_kernels.interpreters.numpy.interpreter",
 )

@@ -31,9 +31,7 @@ def test_a_missing_required_library_is_reported(site: Any) -> None:
     site.add_gpupipe()
     findings = {finding.check: finding for finding in version_findings(site.read())}
     assert set(findings) == set(CORE)
-    assert findings["rich"] == Finding(
-        "error", "rich", "not installed; gpupipe requires it", "pip install 'rich>=13'"
-    )
+    assert findings["rich"] == Finding("error", "rich", "not installed; gpupipe requires it", "pip install 'rich>=13'")
 
 
 def test_a_release_outside_the_window_of_the_extra_is_a_warning(whole: Any) -> None:
