@@ -25,7 +25,7 @@ from gpupipe.models.scikit_learn.skops_nodes import NodeBuilder, NodeDescriber
 from gpupipe.models.scikit_learn.skops_types import ALLOWED
 
 if TYPE_CHECKING:
-    from gpupipe.typing import Array
+    from gpupipe.typing import HostArray
 
 PROTOCOL = 2  # skops 0.11 and later
 SKOPS_VERSION = "0.16.0"  # whose files the written ones equal
@@ -51,7 +51,7 @@ def write_skops(estimator: Any, path: Path, compressed: bool = True) -> None:
             member.write(schema.encode())
 
 
-def describe_estimator(estimator: Any, where: str) -> tuple[str, dict[str, Array]]:
+def describe_estimator(estimator: Any, where: str) -> tuple[str, dict[str, HostArray]]:
     """Return the ``schema.json`` of an estimator and its arrays by file name.
 
     Raise ArtifactError if it has a type or state that the reader would refuse.

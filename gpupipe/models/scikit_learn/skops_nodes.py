@@ -14,7 +14,7 @@ from gpupipe.models.scikit_learn.skops_types import ALLOWED, DISTANCES, LOADERS,
 if TYPE_CHECKING:
     from zipfile import ZipFile
 
-    from gpupipe.typing import Array
+    from gpupipe.typing import Array, HostArray
 
 TREE_STATE = {"max_depth", "node_count", "nodes", "values"}
 CHECK_ARRAY = {"dtype", "ensure_all_finite", "ensure_min_features", "ensure_min_samples", "order"}
@@ -210,7 +210,7 @@ class NodeDescriber:
     def __init__(self) -> None:
         self.nodes: dict[int, dict[str, Any]] = {}
         self.described: list[Any] = []  # kept, or another object could get the address of one
-        self.arrays: dict[str, Array] = {}
+        self.arrays: dict[str, HostArray] = {}
         self.refused: set[str] = set()
 
     def describe(self, value: Any) -> dict[str, Any]:
