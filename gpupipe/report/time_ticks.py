@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from gpupipe.typing import Array
 
 MOST_TICKS = 7
+MOST = (1 << 63) - 1  # microseconds in a time of NumPy
 MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
 DAY = 86_400_000_000  # in microseconds
 # NumPy's code of a calendar unit, its mean length in microseconds, and the distances of ticks in it.
@@ -38,9 +39,8 @@ def time_ticks(low: float, high: float) -> list[Tick]:
     fitting = (each for each in steps if (high - low) / (each[1] * each[2]) <= MOST_TICKS)
     unit, _, step = next(fitting, steps[-1])
     origin = 1970 if unit == "Y" else 0  # years are counted from 0, so that decades begin with one
-    first, last = (
-        int(np.asarray(int(end)).astype("M8[us]").astype(f"M8[{unit}]").astype(int)) + origin for end in (low, high)
-    )
+    ends = np.array([max(int(low), -MOST), min(int(high), MOST)]).astype("M8[us]")
+    first, last = (ends.astype(f"M8[{unit}]").astype(int) + origin).tolist()
     found = []
     for position in range(-(-first // step) * step, last + 1, step):
         at = np.asarray(position - origin).astype(f"M8[{unit}]")

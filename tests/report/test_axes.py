@@ -135,4 +135,5 @@ def test_labels_of_times_name_what_changes() -> None:
     assert labels("2024-02-26", "2024-03-03") == ["26 Feb", "27 Feb", "28 Feb", "29 Feb", "Mar", "2 Mar", "3 Mar"]
     assert labels("2024-02-28T20:00", "2024-02-29T04:00") == ["21:00", "29 Feb", "03:00"]
     assert labels("2024-03-01T10:00:00.2", "2024-03-01T10:00:00.9")[0] == "10:00:00.2"
+    assert time_ticks(-9.5e18, 9.5e18)[-1][1] == "200000"  # the margin of an axis exceeds the last time of NumPy
     assert labels("-002000-01-01", "2500-01-01") == ["−2000", "−1000", "0", "1000", "2000"]
