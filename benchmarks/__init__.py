@@ -14,6 +14,7 @@
                worker
 ``single_row`` the time of a single prediction, compared with scikit-learn, skrub and ONNX Runtime
 ``starter``    scores of ``gpupipe init`` compared with plain scikit-learn
+``startup``    whole processes of commands on small tables, compared with the imports that they need
 ``peers``      hand-written implementations for the comparisons
 
 `gpupipe.bench` provides the code shared with ``gpupipe bench``: the clock, child processes and the description of the

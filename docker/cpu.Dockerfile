@@ -15,7 +15,7 @@ COPY gpupipe /src/gpupipe
 RUN pip install --no-cache-dir --no-deps --no-build-isolation /src
 
 # any user can run the image (docker run --user), even without a home folder: each gets a copy of root's compiled kernels
-ENV MPLCONFIGDIR=/tmp/matplotlib NUMBA_CACHE_DIR=/var/cache/gpupipe
+ENV NUMBA_CACHE_DIR=/var/cache/gpupipe
 # kernels are compiled for the processor type that builds the image; others compile on first use
 RUN gpupipe kernels warm && chmod --recursive go=rX "$NUMBA_CACHE_DIR" && chmod 1777 "$NUMBA_CACHE_DIR"
 USER 10001

@@ -5,7 +5,7 @@
 #   serve-networks    these and neural networks               208 MB: ONNX Runtime 81
 #
 # Sizes are unpacked, with bytecode, without Python and pip. Numba, which compiles the row program, would add 218 MB (of
-# which llvmlite 182), pyarrow 170, SciPy 143, and pandas, scikit-learn, Matplotlib and XGBoost come on top: training,
+# which llvmlite 182), pyarrow 170, SciPy 143, and pandas, scikit-learn and XGBoost come on top: training,
 # `gpupipe predict` and models of scikit-learn need the image of cpu.Dockerfile.
 ARG PYTHON_VERSION
 ARG DEBIAN_RELEASE

@@ -12,8 +12,6 @@ from hypothesis import settings
 
 from gpupipe.backends import device_report, probe
 from tests.absent_libraries import AbsentLibraries, write_skipped
-from tests.drawings import figures_drawn_once as figures_drawn_once
-from tests.drawings import real_drawings as real_drawings
 from tests.examples import draw_all
 from tests.hostile_modules import imported_modules, write_hostile_modules
 from tests.markers import LEFT_OUT, add_markers, is_left_out

@@ -24,6 +24,7 @@ CLUSTER = (
     "tests/pipeline/test_two_workers.py",
 )
 SLOW = (
+    "tests/bench/test_imports.py",
     "tests/bench/test_inputs.py",
     "tests/bench/test_process.py",
     "tests/bench/test_runners.py",

@@ -24,11 +24,10 @@ from gpupipe.errors import GpupipeError  # noqa: E402
 READING = (
     "pandas",
     "pyarrow.csv",
-    "pyarrow.dataset",
     "pyarrow.parquet",
     "gpupipe_kernels.interpreters.numpy.interpreter",
 )
-TRAINING = ("skops.io", "sklearn.metrics", "threadpoolctl")
+TRAINING = ("sklearn.metrics", "threadpoolctl")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -17,7 +17,7 @@ INTERRUPTED = 130  # 128 + SIGINT, the convention of shells
 # Modules that an environment for serving does not have, by what installs them.
 MODULES = {
     "gpupipe": (
-        "fsspec", "jinja2", "joblib", "matplotlib", "numba", "packaging", "pandas", "pyarrow", "rich", "scipy", "skops",
+        "fsspec", "jinja2", "joblib", "numba", "packaging", "pandas", "pyarrow", "rich", "scipy",
         "sklearn", "threadpoolctl",
     ),
     "gpupipe[cluster]": ("dask", "distributed"),

@@ -11,7 +11,7 @@ from gpupipe.errors import ConfigError
 from gpupipe.units import GIB
 from gpupipe_kernels.code_cache import PRIVATE_FOLDER, cache_folder, exposure
 
-LIBRARIES = ("numpy", "pandas", "pyarrow", "sklearn", "numba", "skops")
+LIBRARIES = ("numpy", "pandas", "pyarrow", "sklearn", "numba")
 
 
 def cpu_findings(timeout_seconds: float) -> list[Finding]:

@@ -27,8 +27,8 @@ class PluginModel(CustomEstimator):
     ``takes_sample_weight`` is true, then ``predict_proba(X)`` for classes and ``predict(X)`` for numbers. It runs on
     the CPU. `X` is float32, shape (n, d), row-major; `y` has class codes from 0, or numbers.
 
-    An estimator that consists of scikit-learn's own classes is exported with skops, and the model predicts without the
-    package. Another class needs `to_arrays` and `from_arrays`; loading the model then needs the package.
+    An estimator that consists of scikit-learn's own classes is exported as a skops file, and the model predicts without
+    the package. Another class needs `to_arrays` and `from_arrays`; loading the model then needs the package.
 
     Class attributes
     ----------------

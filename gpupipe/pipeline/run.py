@@ -28,7 +28,6 @@ from gpupipe.metrics import ColumnImportance, undefined_notes
 from gpupipe.model_parts.decision import Decision
 from gpupipe.model_parts.latency import Latency
 from gpupipe.models import Resources
-from gpupipe.models.scikit_learn.fitted import FittedSklearn
 from gpupipe.pipeline.memory import plan_out_of_core
 from gpupipe.pipeline.records.candidate_latency import measure_latency
 from gpupipe.pipeline.records.card.card import write_card
@@ -54,7 +53,6 @@ from gpupipe.trackers.run_tracker import RunTracker
 from gpupipe.training.checkpoints.keys import inputs_key
 from gpupipe.training.checkpoints.store import CheckpointStore
 from gpupipe.training.fit import TrainedModel
-from gpupipe.training.imports import record_imports
 from gpupipe.training.job import Candidate, Job
 from gpupipe.training.preparation.identifiers import find_identifiers
 from gpupipe.training.preparation.input_copies import list_inputs
@@ -246,8 +244,6 @@ def export(explained: ExplainedRun, services: RunServices) -> Exception | None:
     job = explained.job
     outcome = explained.outcome
     folder = services.directory.path
-    if any(isinstance(model, FittedSklearn) for model in outcome.champion.model.models):
-        record_imports(job.timeline, ["skops.io"])
     with job.stage("export", job.backend.host_place) as stage:
         with (folder / "predictions.parquet").open("wb") as file:  # Arrow itself opens only UTF-8 names
             pq.write_table(held_out_table(job, outcome), file)

@@ -1,7 +1,8 @@
 """Report of a run: one self-contained HTML page and its plots.
 
 ``settings``   the ``report:`` section;  ``data``   contents of a page;  ``render``  writes it
-``sentences``  the result in words;      ``gains``  table of gains;      ``plots``   SVG
+``sentences``  the result in words;      ``gains``  table of gains
+``plots``      of predictions;           ``axes``   draws all plots;     ``time_ticks``
 ``environment``, ``theme``, ``text``, ``inline``      templates, colours, numbers and SVG files of all pages
 ``search_record``, ``tried_counts``, ``tuning_plot``, ``generated_features``   what a run tried
 ``intervals``, ``slices``                             measured coverage, and metrics of slices

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import math
-import re
 from typing import TYPE_CHECKING, Any
 
+from gpupipe.report.axes import Axes, Legend, legend_label, padded
 from gpupipe.report.contributions import MISSING_LEVEL, ExplainedColumn, TargetContributions
-from gpupipe.report.plots import figure_svg, legend_label, set_number_axes
 from gpupipe.report.theme import COLORS, SERIES
+from gpupipe.report.time_ticks import time_ticks
 
 if TYPE_CHECKING:
     from gpupipe.typing import HostArray
@@ -16,7 +16,6 @@ if TYPE_CHECKING:
 MOST_BINS = 20  # of a running median
 MOST_LEVELS = 8
 MOST_LINES = 4  # classes in a plot
-TIME_LIMITS = -719_162, 2_932_896  # days since 1970 of the years 1 to 9999, outside of which Matplotlib raises an error
 RANGE_PERCENT = 10  # of the rows of a level are to the left of its range, and as many to the right
 
 
@@ -30,11 +29,16 @@ def draw_dependence(found: TargetContributions, position: int) -> str:
     margins = list(found.order[:MOST_LINES])
     unit = found.short_unit
     label = f"Contribution ({unit})" if unit else "Contribution"
+    top = 0.96 if len(margins) == 1 else 0.92 if len(margins) == 2 else 0.87
     if column.kind == "categorical":
-        draw = lambda axes: _levels(axes, column, values, found, margins)  # noqa: E731
-        return figure_svg(label, "", draw, margins=(0.33, 0.15), top=_top(margins))
-    draw = lambda axes: _numbers(axes, column, values, found, margins)  # noqa: E731
-    return _compact(figure_svg(legend_label(column.name), label, draw, top=_top(margins)))
+        axes = Axes(label, "", left=0.33, top=top)
+        _levels(axes, column, values, found, margins)
+    else:
+        axes = Axes(legend_label(column.name), label, top=top)
+        _numbers(axes, column, values, found, margins)
+    if len(margins) > 1:
+        axes.legend = Legend("above", n_columns=2)
+    return axes.svg()
 
 
 def running_median(x: HostArray, y: HostArray) -> tuple[HostArray, HostArray]:
@@ -60,33 +64,23 @@ def running_median(x: HostArray, y: HostArray) -> tuple[HostArray, HostArray]:
     return medians["x"].to_numpy(), medians["y"].to_numpy()
 
 
-def _numbers(axes: Any, column: ExplainedColumn, values: HostArray, found: TargetContributions, margins: Any) -> None:
+def _numbers(axes: Axes, column: ExplainedColumn, values: HostArray, found: TargetContributions, margins: Any) -> None:
     import numpy as np
 
     x = np.asarray(column.values, float)
     is_known = np.isfinite(x)
     x, values = x[is_known], values[is_known]
-    set_number_axes(axes)
-    is_time = column.kind == "datetime"
-    shown = x.astype("int64").astype("datetime64[us]") if is_time else x
-    axes.axhline(0, color=COLORS["faint"], linewidth=1)
+    axes.reference("horizontal", 0, COLORS["faint"])
     if len(margins) == 1:
-        y = values[:, margins[0]]
-        line = {"color": SERIES[0], "linewidth": 3.2, "alpha": 0.5, "solid_capstyle": "round"}
-        gap = shown.astype("datetime64[us]") if is_time else shown
-        nothing = np.full(len(gap), "NaT", "datetime64[us]") if is_time else np.full(len(gap), np.nan)
-        pairs = np.stack([gap, gap, nothing], axis=1).ravel()
-        axes.plot(pairs, np.stack([y, y, np.full(len(y), np.nan)], axis=1).ravel(), **line)
+        axes.dots(x, values[:, margins[0]], SERIES[0], 3.2, opacity=0.5)
     for margin, color in zip(margins, SERIES[1:] if len(margins) == 1 else SERIES, strict=False):
-        at, median = running_median(x, values[:, margin])
-        places = at.astype("int64").astype("datetime64[us]") if is_time else at
-        axes.plot(places, median, color=color, linewidth=2, label=legend_label(found.labels[margin]))
-    if is_time:
-        set_time_axis(axes)
-    _class_legend(axes, margins)
+        axes.line(*running_median(x, values[:, margin]), color, 2, legend_label(found.labels[margin]))
+    if column.kind == "datetime" and len(x):
+        axes.x_limits = padded([float(x.min()), float(x.max())])
+        axes.x_ticks = time_ticks(*axes.x_limits)
 
 
-def _levels(axes: Any, column: ExplainedColumn, values: HostArray, found: TargetContributions, margins: Any) -> None:
+def _levels(axes: Axes, column: ExplainedColumn, values: HostArray, found: TargetContributions, margins: Any) -> None:
     import numpy as np
     import pandas as pd
 
@@ -94,52 +88,13 @@ def _levels(axes: Any, column: ExplainedColumn, values: HostArray, found: Target
     counts = pd.Series(levels).value_counts()
     names = list(counts.index[:MOST_LEVELS])
     order = sorted(names, key=lambda name: float(np.median(values[levels == name][:, margins[0]])))
-    set_number_axes(axes)
-    axes.axvline(0, color=COLORS["faint"], linewidth=1)
+    axes.reference("vertical", 0, COLORS["faint"])
     for place, name in enumerate(order):
         for margin, color in zip(margins, SERIES, strict=False):
             own = values[levels == name][:, margin]
             if len(margins) == 1:
                 ends = np.percentile(own, [RANGE_PERCENT, 100 - RANGE_PERCENT])
-                axes.plot(ends, [place, place], color=color, linewidth=7, alpha=0.3, solid_capstyle="round")
-            label = legend_label(found.labels[margin]) if place == 0 else None
-            axes.plot([np.median(own)], [place], "o", color=color, markersize=7, label=label)
-    axes.set(ylim=(-0.6, len(order) - 0.4), yticks=range(len(order)))
-    axes.set_yticklabels([legend_label(str(name)) for name in order])
-    _class_legend(axes, margins)
-
-
-def set_time_axis(axes: Any) -> None:
-    """Set the ticks of an axis of times, and its limits to those that can be drawn."""
-    from matplotlib.dates import AutoDateLocator, ConciseDateFormatter
-
-    low, high = axes.get_xlim()
-    axes.set_xlim(max(low, TIME_LIMITS[0]), min(high, TIME_LIMITS[1]))
-    locator = AutoDateLocator()
-    axes.xaxis.set_major_locator(locator)
-    axes.xaxis.set_major_formatter(ConciseDateFormatter(locator, show_offset=False))
-
-
-def _class_legend(axes: Any, margins: Any) -> None:
-    if len(margins) > 1:
-        axes.legend(
-            loc="lower left",
-            bbox_to_anchor=(-0.02, 1.0),
-            ncols=2,
-            frameon=False,
-            labelcolor=COLORS["muted"],
-            fontsize=8,
-            borderaxespad=0,
-            handletextpad=0.4,
-            columnspacing=1.4,
-        )
-
-
-def _top(margins: Any) -> float:
-    return 0.96 if len(margins) == 1 else 0.92 if len(margins) == 2 else 0.87
-
-
-def _compact(svg: str) -> str:
-    """Return the SVG with the dots of a path, lines of no length for matplotlib, in a third of the bytes."""
-    number = r"(-?\d+(?:\.\d)?)\d*"
-    return re.sub(rf"M {number} {number} \nL \S+ \S+ \n(?=M|\")", r"M\1 \2h.01", svg)
+                axes.line(ends, [place, place], color, 7, style="stroke-linecap: round; opacity: 0.3")
+            axes.dots([np.median(own)], [place], color, 7, legend_label(found.labels[margin]))
+    axes.y_limits = -0.6, len(order) - 0.4
+    axes.y_ticks = [(place, legend_label(str(name))) for place, name in enumerate(order)]

@@ -1,19 +1,13 @@
-"""Plots of a report as SVG text: few artists, thinned points, the same bytes for the same data.
-
-Figures are made without pyplot. matplotlib is imported with the first plot, since that import takes two thirds of the
-time of a report.
-"""
+"""Plots of a report as SVG text: few marks, thinned points, the same bytes for the same data."""
 
 from __future__ import annotations
 
-import warnings
-from collections.abc import Callable, Sequence
-from io import StringIO
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from gpupipe.report.axes import DASHES, Axes, Legend, legend_label
 from gpupipe.report.data import Classification, Curve
 from gpupipe.report.gains import at_threshold
-from gpupipe.report.text import printable
 from gpupipe.report.theme import COLORS, SERIES
 
 if TYPE_CHECKING:
@@ -23,14 +17,6 @@ if TYPE_CHECKING:
 
 CURVE_POINTS = 160
 SCATTER_POINTS = 800
-STYLE = {
-    "font.family": "DejaVu Sans",
-    "svg.fonttype": "none",
-    "svg.hashsalt": "gpupipe",
-    "text.usetex": False,  # a matplotlibrc in the current folder could have LaTeX run what it says
-    "path.simplify": False,  # curves are thinned already; a dot is a line of no length
-    "text.parse_math": False,  # a level named "$5-$10" is not a formula
-}
 
 
 def draw_classification(data: Classification) -> dict[str, str]:
@@ -38,29 +24,26 @@ def draw_classification(data: Classification) -> dict[str, str]:
     plots = {}
     if data.gains:
         positive = "the class" if data.positive is None else legend_label(data.positive)
-        labels = "Fraction of rows, highest probability first", f"Fraction of {positive} found"
-        plots["gains"] = _square(*labels, lambda axes: _gains(axes, data))
+        plots["gains"] = _gains(data, f"Fraction of {positive} found")
     if data.roc:
-        plots["roc"] = _square("False positive rate", "True positive rate", lambda axes: _roc(axes, data))
+        plots["roc"] = _roc(data)
     if data.precision_recall:
-        plots["precision_recall"] = _square("Recall", "Precision", lambda axes: _precision_recall(axes, data))
+        plots["precision_recall"] = _precision_recall(data)
     if data.calibration:
-        draw = lambda axes: _calibration(axes, data.calibration)  # noqa: E731
-        plots["calibration"] = _square("Predicted probability", "Observed frequency", draw)
+        plots["calibration"] = _calibration(data.calibration)
     return plots
 
 
 def draw_regression(data: Residuals) -> dict[str, str]:
     """Return file stem to SVG: predicted against actual, and the histogram of residuals."""
-    return {
-        "predicted_actual": figure_svg("Actual", "Predicted", lambda axes: _scatter(axes, data)),
-        "residuals": figure_svg("Actual − predicted", "Rows", lambda axes: _histogram(axes, data)),
-    }
+    return {"predicted_actual": _scatter(data), "residuals": _histogram(data)}
 
 
 def draw_training(losses: Sequence[Curve]) -> dict[str, str]:
     """Return file stem to SVG: the losses by epoch."""
-    return {"training": figure_svg("Epoch", "Loss", lambda axes: _losses(axes, losses))}
+    axes = Axes("Epoch", "Loss")
+    _curves(axes, losses, "upper right")
+    return {"training": axes.svg()}
 
 
 def thin(curve: Curve, n_points: int = CURVE_POINTS) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
@@ -76,118 +59,76 @@ def thin(curve: Curve, n_points: int = CURVE_POINTS) -> tuple[np.ndarray[Any, An
     return x[kept], y[kept]
 
 
-def _gains(axes: Any, data: Classification) -> None:
-    axes.plot([0, 1], [0, 1], color=COLORS["faint"], linewidth=1, linestyle=(0, (4, 3)))
-    _curves(axes, data.gains, legend="lower right")
-    if len(data.gains) == 1:
-        axes.fill_between(*thin(data.gains[0]), color=SERIES[0], alpha=0.10, linewidth=0)
+def _gains(data: Classification, y_label: str) -> str:
+    axes = _square("Fraction of rows, highest probability first", y_label)
+    axes.diagonal(0, 1)
+    _curves(axes, data.gains, "lower right", is_filled=True)
+    return axes.svg()
 
 
-def _roc(axes: Any, data: Classification) -> None:
-    axes.plot([0, 1], [0, 1], color=COLORS["faint"], linewidth=1, linestyle=(0, (4, 3)))
-    _curves(axes, data.roc, legend="lower right")
-    if len(data.roc) == 1:
-        axes.fill_between(*thin(data.roc[0]), color=SERIES[0], alpha=0.10, linewidth=0)
+def _roc(data: Classification) -> str:
+    axes = _square("False positive rate", "True positive rate")
+    axes.diagonal(0, 1)
+    _curves(axes, data.roc, "lower right", is_filled=True)
+    return axes.svg()
 
 
-def _precision_recall(axes: Any, data: Classification) -> None:
+def _precision_recall(data: Classification) -> str:
+    axes = _square("Recall", "Precision")
     if data.prevalence is not None:
-        axes.axhline(data.prevalence, color=COLORS["faint"], linewidth=1, linestyle=(0, (4, 3)))
-    _curves(axes, data.precision_recall, legend="lower left")
-    if len(data.precision_recall) == 1:
-        axes.fill_between(*thin(data.precision_recall[0]), color=SERIES[0], alpha=0.10, linewidth=0)
-        if (point := at_threshold(data)) is not None:
-            precision, recall = point
-            axes.plot([recall], [precision], "o", color=SERIES[1], markersize=7)
-            axes.annotate(
-                "threshold", (recall, precision), (6, 6), textcoords="offset points", fontsize=8.5, color=COLORS["ink"]
-            )
+        axes.reference("horizontal", data.prevalence, COLORS["faint"], DASHES)
+    _curves(axes, data.precision_recall, "lower left", is_filled=True)
+    if len(data.precision_recall) == 1 and (point := at_threshold(data)) is not None:
+        precision, recall = point
+        axes.dots([recall], [precision], SERIES[1], 7)
+        axes.text(recall, precision, "threshold")
+    return axes.svg()
 
 
-def _calibration(axes: Any, curves: Sequence[Curve]) -> None:
-    axes.plot([0, 1], [0, 1], color=COLORS["faint"], linewidth=1, linestyle=(0, (4, 3)))
-    _curves(axes, curves, legend="upper left", marker="o", markersize=4.5)
+def _calibration(curves: Sequence[Curve]) -> str:
+    axes = _square("Predicted probability", "Observed frequency")
+    axes.diagonal(0, 1)
+    _curves(axes, curves, "upper left", size=4.5)
+    return axes.svg()
 
 
-def _curves(axes: Any, curves: Sequence[Curve], legend: str, **style: Any) -> None:
+def _curves(axes: Axes, curves: Sequence[Curve], place: str, is_filled: bool = False, size: float = 0.0) -> None:
+    """Add curves; with dots of a size, a legend if there are several, and an area if there is one and `is_filled`."""
     for curve, color in zip(curves, SERIES, strict=False):
-        axes.plot(*thin(curve), color=color, linewidth=1.9, label=legend_label(curve.label), **style)
+        x, y = thin(curve)
+        axes.line(x, y, color, label=legend_label(curve.label))
+        if size:
+            axes.dots(x, y, color, size)
+        if is_filled and len(curves) == 1:
+            axes.area(x, y, color, 0.10)
     if len(curves) > 1:
-        axes.legend(loc=legend, frameon=False, labelcolor=COLORS["muted"], fontsize=8)
+        axes.legend = Legend(place)
 
 
-def _scatter(axes: Any, data: Residuals) -> None:
+def _scatter(data: Residuals) -> str:
     import numpy as np
 
+    axes = Axes("Actual", "Predicted")
     actual, predicted = np.asarray(data.y_true, dtype=float), np.asarray(data.y_pred, dtype=float)
     step = max(1, -(-len(actual) // SCATTER_POINTS))
     actual, predicted = actual[::step], predicted[::step]
     both = np.concatenate([actual, predicted])
-    ends = [both.min(), both.max()] if len(both) else [0.0, 1.0]
-    axes.plot(ends, ends, color=COLORS["faint"], linewidth=1, linestyle=(0, (4, 3)))
-    set_number_axes(axes)
-    axes.plot(actual, predicted, "o", color=SERIES[0], markersize=3.2, alpha=0.45, markeredgewidth=0)
+    axes.diagonal(*((both.min(), both.max()) if len(both) else (0.0, 1.0)))
+    axes.dots(actual, predicted, SERIES[0], 3.2, opacity=0.45)
+    return axes.svg()
 
 
-def _losses(axes: Any, losses: Sequence[Curve]) -> None:
-    set_number_axes(axes)
-    _curves(axes, losses, legend="upper right")
+def _histogram(data: Residuals) -> str:
+    import numpy as np
+
+    axes = Axes("Actual − predicted", "Rows")
+    axes.area(np.repeat(data.edges, 2)[1:-1], np.repeat(data.counts, 2), SERIES[0], 0.85)
+    axes.reference("vertical", 0, COLORS["muted"])
+    return axes.svg()
 
 
-def _histogram(axes: Any, data: Residuals) -> None:
-    set_number_axes(axes)
-    axes.stairs(data.counts, data.edges, fill=True, color=SERIES[0], alpha=0.85)
-    axes.axvline(0, color=COLORS["muted"], linewidth=1)
-
-
-def set_number_axes(axes: Any) -> None:
-    """Set few ticks, and commas between thousands."""
-    axes.locator_params(nbins=6)
-    for axis in (axes.xaxis, axes.yaxis):
-        axis.set_major_formatter(lambda value, _: f"{value:,.6g}".replace("-", "−"))
-
-
-def _square(x_label: str, y_label: str, draw: Callable[[Any], None]) -> str:
-    def draw_square(axes: Any) -> None:
-        draw(axes)
-        axes.set(xlim=(-0.01, 1.01), ylim=(-0.01, 1.01), xticks=[0, 0.25, 0.5, 0.75, 1], yticks=[0, 0.25, 0.5, 0.75, 1])
-        axes.set(xticklabels=["0", "", "0.5", "", "1"], yticklabels=["0", "", "0.5", "", "1"])
-
-    return figure_svg(x_label, y_label, draw_square, margins=(0.115, 0.15))
-
-
-def figure_svg(
-    x_label: str,
-    y_label: str,
-    draw: Callable[[Any], None],
-    margins: tuple[float, float] = (0.17, 0.15),
-    top: float = 0.96,
-) -> str:
-    """Return the SVG of one pair of axes; matplotlib's settings are restored."""
-    import matplotlib
-    from matplotlib.backends.backend_svg import FigureCanvasSVG
-    from matplotlib.figure import Figure
-
-    left, bottom = margins
-    with matplotlib.rc_context(STYLE), warnings.catch_warnings():
-        warnings.filterwarnings("ignore", message="Glyph .* missing")  # the browser has the fonts, text stays text
-        figure = Figure(figsize=(4.8, 3.3), facecolor=COLORS["card"])
-        axes = figure.add_axes((left, bottom, 0.97 - left, top - bottom), facecolor=COLORS["card"])
-        axes.spines[["top", "right", "left", "bottom"]].set_visible(False)
-        axes.grid(color=COLORS["line"], linewidth=0.8)
-        axes.tick_params(length=0, labelsize=8.5, labelcolor=COLORS["muted"], pad=5)
-        axes.set_axisbelow(True)
-        axes.set_xlabel(x_label, fontsize=9.5, color=COLORS["ink"])
-        axes.set_ylabel(y_label, fontsize=9.5, color=COLORS["ink"])
-        draw(axes)
-        text = StringIO()
-        no_metadata = dict.fromkeys(("Creator", "Date", "Format", "Type"))
-        FigureCanvasSVG(figure).print_svg(text, metadata=no_metadata)
-    return text.getvalue()
-
-
-def legend_label(label: str) -> str:
-    """Return a label that fits; a space comes before an underscore, since matplotlib hides such labels."""
-    label = printable(label)
-    label = label if len(label) <= 24 else label[:23] + "…"
-    return " " + label if label.startswith("_") else label
+def _square(x_label: str, y_label: str) -> Axes:
+    """Return axes from 0 to 1 in both directions."""
+    ticks = [(0, "0"), (0.25, ""), (0.5, "0.5"), (0.75, ""), (1, "1")]
+    limits = -0.01, 1.01
+    return Axes(x_label, y_label, left=0.115, x_limits=limits, y_limits=limits, x_ticks=ticks, y_ticks=ticks)

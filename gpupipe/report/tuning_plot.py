@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from gpupipe.report.plots import figure_svg, set_number_axes
+from gpupipe.report.axes import Axes, Legend
 from gpupipe.report.search_record import SearchRecord
 from gpupipe.report.text import metric_title
 from gpupipe.report.theme import COLORS, SERIES
@@ -18,43 +18,28 @@ SHOWN_QUANTILE = 0.1  # the worst trials of a search can be far off; those below
 
 def draw_tuning(search: SearchRecord, higher_is_better: bool) -> str:
     """Return the SVG of a search with at least one score."""
-    draw = lambda axes: _trials(axes, search, higher_is_better)  # noqa: E731
-    return figure_svg("Trial", metric_title(search.metric), draw, top=0.89)
-
-
-def _trials(axes: Any, search: SearchRecord, higher_is_better: bool) -> None:
     import numpy as np
 
-    set_number_axes(axes)
+    axes = Axes("Trial", metric_title(search.metric), top=0.89, legend=Legend("above", n_columns=4))
     scored = [(i, each) for i, each in enumerate(search.tried, 1) if each.score is not None]
     numbers, scores = np.array([i for i, _ in scored]), np.array([each.score for _, each in scored], dtype=float)
     complete = np.array([each.state == "complete" for _, each in scored])
     low, high = _limits(scores[complete] if complete.any() else scores, higher_is_better)
     shown, is_inside = np.clip(scores, low, high), (scores >= low) & (scores <= high)
-    dots = {"linestyle": "none", "markersize": 4.5, "markeredgewidth": 1.2, "clip_on": False}
-    for state, mask, face in (("complete", complete, SERIES[0]), ("pruned", ~complete, COLORS["card"])):
+    for state, mask, shape in (("complete", complete, "dots"), ("pruned", ~complete, "rings")):
         if (mask & is_inside).any():
-            at = numbers[mask & is_inside], shown[mask & is_inside]
-            axes.plot(*at, marker="o", color=SERIES[0], markerfacecolor=face, label=state, **dots)
+            axes.dots(numbers[mask & is_inside], shown[mask & is_inside], SERIES[0], 5, state, shape=shape)
     if not is_inside.all():
-        marker, label = ("v", "lower") if higher_is_better else ("^", "higher")
-        axes.plot(numbers[~is_inside], shown[~is_inside], marker=marker, color=COLORS["faint"], label=label, **dots)
+        shape, label = ("v", "lower") if higher_is_better else ("^", "higher")
+        axes.dots(numbers[~is_inside], shown[~is_inside], COLORS["faint"], 5, label, shape=shape)
     if complete.any():
         so_far = (np.maximum if higher_is_better else np.minimum).accumulate(scores[complete])
-        steps = {"color": SERIES[1], "linewidth": 1.6, "drawstyle": "steps-post", "label": "best so far"}
-        axes.plot(np.append(numbers[complete], len(search.tried)), np.append(so_far, so_far[-1]), **steps)
-    axes.set(ylim=(low, high), xlim=(0.5, len(search.tried) + 0.5))
-    axes.legend(
-        loc="lower left",
-        bbox_to_anchor=(-0.02, 1.0),
-        ncols=4,
-        frameon=False,
-        labelcolor=COLORS["muted"],
-        fontsize=8,
-        borderaxespad=0,
-        handletextpad=0.4,
-        columnspacing=1.4,
-    )
+        starts = np.append(numbers[complete], len(search.tried))
+        axes.line(
+            np.repeat(starts, 2)[1:], np.repeat(np.append(so_far, so_far[-1]), 2)[:-1], SERIES[1], 1.6, "best so far"
+        )
+    axes.x_limits, axes.y_limits = (0.5, len(search.tried) + 0.5), (low, high)
+    return axes.svg()
 
 
 def _limits(scores: np.ndarray[Any, Any], higher_is_better: bool) -> tuple[float, float]:

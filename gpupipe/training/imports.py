@@ -14,7 +14,6 @@ from gpupipe.training.job import Job
 from gpupipe.units import format_duration
 
 REPORT_MODULES = ("jinja2", "gpupipe.pipeline.records.run_report")
-PLOT_MODULES = ("matplotlib.figure", "matplotlib.backends.backend_svg", "gpupipe.report.plots")
 TUNING_MODULES = ("optuna", "sklearn.model_selection", "gpupipe.training.tuning.search")
 CALIBRATION_MODULES = {
     "isotonic": "sklearn.isotonic", "sigmoid": "sklearn.linear_model", "temperature": "scipy.optimize",
@@ -30,7 +29,7 @@ def import_libraries(job: Job, entries: Sequence[ModelEntry]) -> None:
     if any(entry.tune is not None for entry in entries):
         modules += TUNING_MODULES
     if job.config.report.enabled:
-        modules += [*REPORT_MODULES, *(PLOT_MODULES if job.config.report.plots else ())]
+        modules += REPORT_MODULES
     record_imports(job.timeline, modules)
 
 

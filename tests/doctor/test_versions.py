@@ -9,8 +9,8 @@ from gpupipe.doctor.finding import Finding
 from gpupipe.doctor.packages import version_findings
 
 CORE = [
-    *("click", "fsspec", "jinja2", "matplotlib", "numba", "numpy", "packaging", "pandas", "pyarrow", "pydantic"),
-    *("pyyaml", "rich", "scikit-learn", "skops", "threadpoolctl"),
+    *("click", "fsspec", "jinja2", "numba", "numpy", "packaging", "pandas", "pyarrow", "pydantic"),
+    *("pyyaml", "rich", "scikit-learn", "threadpoolctl"),
 ]
 
 
@@ -31,9 +31,7 @@ def test_a_missing_required_library_is_reported(site: Any) -> None:
     site.add_gpupipe()
     findings = {finding.check: finding for finding in version_findings(site.read())}
     assert set(findings) == set(CORE)
-    assert findings["skops"] == Finding(
-        "error", "skops", "not installed; gpupipe requires it", "pip install 'skops>=0.16'"
-    )
+    assert findings["rich"] == Finding("error", "rich", "not installed; gpupipe requires it", "pip install 'rich>=13'")
 
 
 def test_a_release_outside_the_window_of_the_extra_is_a_warning(whole: Any) -> None:

@@ -43,7 +43,7 @@ def test_no_stage_imports_a_library(tmp_path: Path) -> None:
     assert len(by_stage) > 10
     assert {name: libraries for name, libraries in by_stage.items() if libraries} == {}
     timeline = json.loads((tmp_path / "run" / "timeline.json").read_text(encoding="utf-8"))
-    assert {"sklearn", "xgboost", "skops", "matplotlib"} <= set(timeline["imports"])
+    assert {"sklearn", "xgboost"} <= set(timeline["imports"])
     stages = sum(stage["seconds"] for stage in timeline["stages"] if not stage["depth"])
     assert stages + sum(timeline["imports"].values()) <= timeline["seconds"] + 1e-3
 

@@ -109,13 +109,13 @@ def test_an_altered_program_with_a_valid_hash_cannot_read_other_memory(churn_run
         load_model(tmp_path / "model")
 
 
-def test_an_xgboost_model_needs_neither_scikit_learn_nor_skops(churn_run: Run, tmp_path: Path) -> None:
+def test_an_xgboost_model_needs_no_scikit_learn(churn_run: Run, tmp_path: Path) -> None:
     config = load_config(churn_run.path / "config.yaml", ["models=[xgboost: {n_estimators: 10}]"])
     run = run_pipeline(config, tmp_path / "run")
     customers(40, 9).to_pandas().to_csv(tmp_path / "new.csv", index=False)
     code = (
         "import sys\n"
-        "sys.modules['skops'] = None\n"
+        "sys.modules['sklearn'] = None\n"
         "import gpupipe as gp\n"
         f"model = gp.load_model({str(run.path)!r})\n"
         f"print(len(model.predict({str(tmp_path / 'new.csv')!r})))\n"

@@ -288,8 +288,3 @@ def prices() -> ReportData:
 @pytest.fixture(scope="session")
 def searched() -> ReportData:
     return searched_run()
-
-
-@pytest.fixture(scope="module", autouse=True)
-def every_figure(real_drawings: None) -> None:
-    """Draw every figure: these tests are about them."""

@@ -12,13 +12,12 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
-from matplotlib.figure import Figure
 from scipy.stats import spearmanr
 
 from gpupipe.report.beeswarm import CELL, REACH, axis_of, color_codes, swarm_offsets
 from gpupipe.report.contributions import Direction, ExplainedColumn, TargetContributions
 from gpupipe.report.data import ReportData
-from gpupipe.report.dependence_plots import TIME_LIMITS, running_median, set_time_axis
+from gpupipe.report.dependence_plots import running_median
 from gpupipe.report.example_rows import ExampleRow, example_sentences
 from gpupipe.report.render import render
 from tests.report.conftest import contributions
@@ -133,11 +132,3 @@ def test_the_columns_of_a_wide_table_are_bounded_on_the_page(churn: ReportData, 
     assert "248 more columns" in page.text
     strips = [each for tag, each in page.elements if tag == "svg" and each.get("class") == "strip"]
     assert len(strips) == 12 and all(str(each["aria-label"]).startswith("contributions from") for each in strips)
-
-
-def test_an_axis_of_times_ends_with_the_last_year_that_matplotlib_has() -> None:
-    axes = Figure().add_subplot()
-    axes.plot(np.array(["1850-01-01", "9999-12-31"], "datetime64[us]"), [0, 1])
-    set_time_axis(axes)
-    axes.figure.canvas.draw()
-    assert axes.get_xlim()[1] == TIME_LIMITS[1]

@@ -36,7 +36,7 @@ TABLES = (
 IMPLIED = ("torch==2.11.0", "nvidia-nccl-cu13", "cuda-toolkit==13.*", "cuda-pathfinder", "python-dateutil")
 RECORDED_STEPS = ("churn", "networks")
 # Modules that must be importable with each folder; not cuDF, which needs CUDA's libraries.
-IMPORTS = {"1": "gpupipe.config, skops.io, benchmarks.device.steps, gpupipe_kernels.catalog", "2": "xgboost"}
+IMPORTS = {"1": "gpupipe.config, benchmarks.device.steps, gpupipe_kernels.catalog", "2": "xgboost"}
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

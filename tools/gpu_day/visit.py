@@ -130,7 +130,6 @@ def environment_of(site: Path) -> dict[str, str]:
         "GPUPIPE_CPU_METRICS": str(site / "cpu_metrics.json") if (site / "cpu_metrics.json").exists() else "",
         "NUMBA_CACHE_DIR": str(cache / "numba"),
         "CUPY_CACHE_DIR": str(cache / "cupy"),
-        "MPLCONFIGDIR": str(cache / "matplotlib"),
         "OMP_WAIT_POLICY": "PASSIVE",
         "GOMP_SPINCOUNT": "1000",
         "XLA_PYTHON_CLIENT_PREALLOCATE": "false",  # else JAX reserves three quarters of the GPU memory

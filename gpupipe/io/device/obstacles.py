@@ -12,7 +12,6 @@ import pyarrow.parquet as pq
 from pyarrow import orc
 
 from gpupipe.backends.probe import INSTALL_RAPIDS
-from gpupipe.datasets.churn.customers import ID, MOST_IDS, SCHEMA
 from gpupipe.errors import DataError, LimitError
 from gpupipe.io.arrow_types import is_nested, is_text, stated_categories
 from gpupipe.io.column_filter import ColumnFilter
@@ -107,7 +106,14 @@ def _require_plain_settings(source: TableSource) -> None:
         )
     if source.where:
         _require_simple_filter(source.where)
-    if source.generate == "churn" and source.rows > MOST_IDS and ID in ColumnFilter(source).pick(SCHEMA.names):
+    if source.generate == "churn":
+        _require_few_identifiers(source)
+
+
+def _require_few_identifiers(source: Source) -> None:
+    from gpupipe.datasets.churn.customers import ID, MOST_IDS, SCHEMA
+
+    if source.rows > MOST_IDS and ID in ColumnFilter(source).pick(SCHEMA.names):
         what = f"{ID} for more than {MOST_IDS:,} customers is not supported on the GPU"
         raise UnsupportedOnDevice(what, "source.rows", f"drop the column: drop: [{ID}]")
 

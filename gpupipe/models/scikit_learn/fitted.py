@@ -1,4 +1,4 @@
-"""Fitted scikit-learn model, stored with skops."""
+"""Fitted scikit-learn model, stored as a skops file."""
 
 from __future__ import annotations
 

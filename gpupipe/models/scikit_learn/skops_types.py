@@ -128,3 +128,10 @@ ALLOWED: dict[str, frozenset[str]] = {
     **{loader: frozenset(names.split()) for loader, names in _LOADERS.items()},
     "ObjectNode": frozenset(chain.from_iterable(map(_types, _MODULES | _OWN_MODULES))) - _SPECIAL,
 }
+LOADERS: dict[str, str] = {
+    name: loader
+    for loader, names in ALLOWED.items()
+    if loader not in ("FunctionNode", "JsonNode", "TypeNode")
+    for name in names
+}
+"""Loader of the objects of each type; functions, types and JSON values are their own."""

@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from gpupipe.training.ensemble.portfolio import PortfolioEntry
 
 PREDICTED = "predicted.npz"
-SHORT_SECONDS = 120.0
 WORTH_SECONDS = 2.0  # of training: writing a model takes 0.05 s, and reading it again as long
 
 
@@ -45,14 +44,7 @@ class FoldCheckpoints:
         return replace(found, model=on_host(found.model, backend)) if is_on_device and found else found
 
     def save(self, entry: PortfolioEntry, fold: Fold, seed: int, trained: FoldModel) -> None:
-        """Save a model for a run that resumes this one, unless it took less than 2 s to train.
-
-        Nothing is saved within a time limit of less than 2 minutes: importing skops and writing the files would take a
-        twentieth of it.
-        """
-        limit = getattr(self.entry.params, "time_limit", None)
-        if limit is not None and limit < SHORT_SECONDS:
-            return
+        """Save a model for a run that resumes this one, unless it took less than 2 s to train."""
         if self.checkpoints.run.store.folder is not None and trained.seconds >= WORTH_SECONDS:
             key = self._key(entry, fold, seed)
             self.checkpoints.run.save(key, trained.seconds, partial(write_fold_model, key=key, trained=trained))

@@ -33,7 +33,7 @@ from gpupipe.training.fit import TrainedModel
 from gpupipe.typing import Array
 
 RESUMED = "loaded from a checkpoint"
-WAITING_SECONDS = 30.0  # of work: importing skops to write scikit-learn models takes 1.5 s once, a checkpoint 0.02 s
+WAITING_SECONDS = 10.0  # of work; a checkpoint takes about 0.02 s
 ON_THE_HOST = EstimatorRefusal("the model was loaded from a checkpoint, in its portable form", "run without --resume")
 
 
@@ -62,7 +62,7 @@ class RunCheckpoints:
             raise
 
     def save(self, key: CheckpointKey, seconds: float, write: Callable[[Path], None]) -> None:
-        """Queue a result that took `seconds`; save all queued results once they represent 30 s of work."""
+        """Queue a result that took `seconds`; save all queued results once they represent 10 s of work."""
         self.store.used.add(key.name)
         self.waiting.append(partial(self.store.save, key, write))
         self.waiting_seconds += seconds

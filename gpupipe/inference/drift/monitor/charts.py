@@ -1,7 +1,6 @@
 """Charts of the monitor page as SVG: stretched to the width of the page, so without text, and coloured by its style.
 
-matplotlib draws the few plots of a run report. A page with 60 columns and 400 periods needs hundreds of small charts,
-which would take it a minute and many megabytes.
+A page with 60 columns and 400 periods has hundreds of them, so each is a few hundred bytes.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Custom scikit-learn estimators: a class, or built by a function in a Python file; exported with skops."""
+"""Custom scikit-learn estimators: a class, or built by a function in a Python file; exported as a skops file."""
 
 from __future__ import annotations
 

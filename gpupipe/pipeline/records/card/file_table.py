@@ -29,7 +29,7 @@ CONTENTS = {
 # Libraries that compute a stored estimator, each with the prefixes of its distributions; the others need NumPy only.
 NEEDED = {
     "xgboost": ("xgboost",),
-    "scikit-learn": ("scikit-learn", "skops"),
+    "scikit-learn": ("scikit-learn",),
     "torch": ("torch",),
     "onnxruntime": ("onnxruntime",),
 }
