@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
@@ -32,7 +32,7 @@ GOOD: dict[str, Any] = {
 
 @pytest.fixture(scope="module")
 def model(tmp_path_factory: pytest.TempPathFactory) -> Model:
-    """Return a model with an input of every kind and storage that is no text, and rules that refuse and that warn."""
+    """Return a model with an input of every kind and storage except texts, and rules that refuse and that warn."""
     rng, n = np.random.default_rng(3), 200
     frame = pd.DataFrame(
         {
@@ -96,7 +96,7 @@ def outcome(model: Model, data: Any) -> Any:
     return *found, [str(each.message) for each in raised], [str(note) for note in model.backend.take_notes()]
 
 
-def rows_with(changes: list[Mapping[str, Any]]) -> list[dict[str, Any]]:
+def rows_with(changes: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
     return [{**GOOD, **change} for change in changes]
 
 
@@ -141,10 +141,10 @@ TYPED: dict[str, tuple[str, Any]] = {
     "string": ("plan", pd.array(["a", None, "z"], "string")),
     "ns": ("start", pd.array(["2021-01-01T00:00:00.000000001", None, "1960-01-01"], "datetime64[ns]")),
     "zone": ("start", pd.date_range("2021-10-31", periods=3, freq="h", tz="Europe/Berlin")),
-    "timedelta": ("price", pd.array([1500, None, -1500], "timedelta64[ns]")),
+    "timedelta": ("price", pd.to_timedelta([1500, None, -1500], "ns")),
     "period": ("plan", pd.period_range("2024-01", periods=3, freq="M")),
     "sparse": ("price", pd.arrays.SparseArray([1.0, 0.0, np.nan])),
-    "arrow": ("price", pd.array([1.0, None, 2.5], pd.ArrowDtype(pa.float32()))),
+    "arrow": ("price", pd.Series([1.0, None, 2.5], dtype=pd.ArrowDtype(pa.float32()))),
     "decimals": ("price", [Decimal("0.1"), None, Decimal("1E+3")]),
     "objects": ("plan", ["a", 1, None]),
     "large": ("count", [2**63, 2**63, 2**63]),

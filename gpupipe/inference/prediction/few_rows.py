@@ -95,7 +95,7 @@ def _rows_of(data: Any, required: Sequence[str], optional: Sequence[str]) -> lis
     columns = [read(name) for name in wanted]
     if any(values is None for values in columns):
         return None
-    return [dict(zip(wanted, values, strict=True)) for values in zip(*columns, strict=True)]  # type: ignore[arg-type]
+    return [dict(zip(wanted, values, strict=True)) for values in zip(*columns, strict=True)]
 
 
 def _of_dicts(rows: Sequence[Any], required: Sequence[str], optional: Sequence[str]) -> list[Row] | None:
@@ -117,8 +117,8 @@ def _of_series(column: Any) -> Values | None:
         found: list[Any] = column.tolist()
         return found if dtype.kind in "fiub" or (dtype.kind == "O" and _is_uniform(found)) else None
     if type(dtype).__name__ == "CategoricalDtype":
-        return column.tolist() if dtype.categories.inferred_type == "string" else None  # type: ignore[no-any-return]
-    return column.tolist() if type(dtype).__name__ in ("StringDtype", "DatetimeTZDtype") else None  # type: ignore[no-any-return]
+        return column.tolist() if dtype.categories.inferred_type == "string" else None
+    return column.tolist() if type(dtype).__name__ in ("StringDtype", "DatetimeTZDtype") else None
 
 
 def _of_arrow(column: Any) -> Values | None:
