@@ -16,7 +16,8 @@ from statistics import median
 from typing import Any
 
 PASSES = 2  # of the stages, in one process: the first one loads code
-BLOCKS, CALLS, PEER_CALLS = 5, 400, 8  # of single rows, in alternating order
+BLOCKS = 5  # of calls with single rows, in turn
+CALLS, PEER_CALLS = 400, 8
 
 
 def import_product(folder: Path) -> dict[str, float]:
