@@ -141,6 +141,22 @@ def test_a_value_has_the_cell_of_a_table_and_of_a_frame(value: Any, column: Colu
         assert found == cell_of_frame(column, value)
 
 
+EDGES: list[Any] = [
+    np.str_(" 3 "), Code("0.1"), Plan.NONE, Count(5), Price(2.5), Raw(b"1"), np.float16(0.1), np.int8(-128),
+    np.uint64(2**64 - 1), np.float32(0.1), np.bool_(True), Decimal("0.000092449"), Decimal("-3.507104658"), UUID(int=3),
+    np.array("-290308-12-22", "datetime64[D]")[()], np.array(2**62, "datetime64[s]")[()], np.timedelta64("NaT", "s"),
+    pd.Timestamp(-(2**63) + 1, unit="ns"), pd.Timestamp("1969-12-31T23:59:59.999999999", tz="UTC"),
+    pd.Timestamp("2300-01-01").as_unit("s"), pd.Timestamp(FOLDED).tz_localize("Europe/Berlin", ambiguous=False),
+    FOLDED.replace(tzinfo=ZONES[1], fold=1), pd.NaT, pd.NA, pd.Timedelta(-1500, "ns"), time(23, 59, 59, 999999),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("value", EDGES, ids=repr)
+def test_an_edge_has_the_cell_of_a_table(value: Any) -> None:
+    for column in COLUMNS:
+        assert cell_of_row(column, value) == cell_of_table(column, value), column
+
+
 def refuse_tables(column: Column, value: Any) -> Any:
     raise AssertionError(f"{value!r} was read as a table, which takes 300 us")
 
