@@ -222,6 +222,7 @@ def test_which_rows_are_encoded_cell_by_cell(model: Model) -> None:
         "a rule is violated": rows_with([{"count": 21}]),
         "a rule warns": rows_with([{"price": 91.0}]),
         "a value is refused": rows_with([{"price": "dear"}]),
+        "a name that is a number": {**GOOD, 1: 2},
         "columns in a dict": {name: [value] for name, value in GOOD.items()},
     }
     assert {name: encoder.encode(data) for name, data in others.items()} == dict.fromkeys(others)

@@ -9,8 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from datetime import date, datetime
+from decimal import Decimal
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
+from uuid import UUID
 
 import numpy as np
 import pyarrow as pa
@@ -30,7 +32,8 @@ if TYPE_CHECKING:
     from gpupipe.rules.model_rules import ServedRules
 
 MOST_ROWS = 100  # a table of more rows is faster
-UNIFORM = (float, int, str, bool, date, datetime, np.float64, np.int64, np.str_, np.bool_, np.datetime64)
+PLAIN = (type(None), float, int, str, bool, np.float32, Decimal, UUID)  # and types with a plain form
+UNIFORM = (float, int, str, bool, date, datetime, np.float32, np.float64, np.int64, np.str_, np.bool_, np.datetime64)
 
 Values = Sequence[Any]
 
@@ -79,7 +82,7 @@ def _rows_of(data: Any, required: Sequence[str], optional: Sequence[str]) -> lis
     if library == "pandas" and kind.endswith("Series"):
         return _of_dicts([row_of_series(data)], required, optional)
     read: Callable[[str], Values | None]
-    if is_pandas(data) and len(data) <= MOST_ROWS and data.columns.is_unique:
+    if is_pandas(data) and len(data) <= MOST_ROWS and data.columns.is_unique and _has_texts(data.columns):
         names, read = frozenset(data.columns), lambda name: _of_series(data[name])
     elif library == "polars" and kind.endswith("DataFrame") and len(data) <= MOST_ROWS:
         names, read = frozenset(data.columns), lambda name: _of_arrow(data[name].to_arrow())
@@ -100,7 +103,7 @@ def _rows_of(data: Any, required: Sequence[str], optional: Sequence[str]) -> lis
 
 def _of_dicts(rows: Sequence[Any], required: Sequence[str], optional: Sequence[str]) -> list[Row] | None:
     """Return rows if each has the required columns, and the values of each column have one type."""
-    if not all(isinstance(row, Mapping) for row in rows):
+    if not all(isinstance(row, Mapping) and all(isinstance(name, str) for name in row) for row in rows):
         return None
     for name in (*required, *(name for name in optional if any(name in row for row in rows))):
         if not all(name in row for row in rows) or not _is_uniform([row[name] for row in rows]):
@@ -117,8 +120,13 @@ def _of_series(column: Any) -> Values | None:
         found: list[Any] = column.tolist()
         return found if dtype.kind in "fiub" or (dtype.kind == "O" and _is_uniform(found)) else None
     if type(dtype).__name__ == "CategoricalDtype":
-        return column.tolist() if dtype.categories.inferred_type == "string" else None
+        return column.tolist() if _has_texts(dtype.categories) else None
     return column.tolist() if type(dtype).__name__ in ("StringDtype", "DatetimeTZDtype") else None
+
+
+def _has_texts(index: Any) -> bool:
+    """Return whether all labels of an index of pandas are texts."""
+    return bool(index.inferred_type == "string")
 
 
 def _of_arrow(column: Any) -> Values | None:
@@ -142,7 +150,7 @@ def _is_uniform(values: Values) -> bool:
     """Return whether values have the same meaning alone and as a column."""
     if len(values) == 1:
         kind: Any = type(values[0])
-        return kind in (type(None), float, int, str, bool) or form_of(kind) is not None
+        return kind in PLAIN or form_of(kind) is not None
     kinds = set(map(type, values)) - {type(None)}
     if len(kinds) > 1 or not kinds.issubset(UNIFORM):
         return False
