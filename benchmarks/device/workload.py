@@ -29,6 +29,7 @@ BOOSTING = {"objective": "binary:logistic", "max_depth": 6, "learning_rate": 0.1
 FEATURE_TYPES = ["q"] * (N_FEATURES - len(CATEGORIES)) + ["c"] * len(CATEGORIES)  # numbers before categories
 FILE_ROWS = 4_000_000
 
+XGBOOST = f"xgboost: {{defaults: library, n_estimators: {N_TREES}, max_depth: 6, learning_rate: 0.1}}"
 CONFIG = f"""\
 name: churn_on_a_gpu
 source:
@@ -46,16 +47,16 @@ features:
   - cyclic: {{{{columns: [{TIME}], parts: [{", ".join(PERIODS)}]}}}}
   - encode: [{", ".join(CATEGORIES)}]
 models:
-  - xgboost: {{{{defaults: library, n_estimators: {N_TREES}, max_depth: 6, learning_rate: 0.1}}}}
+  - {{model}}
 evaluate: {{{{metrics: [roc_auc]}}}}
 report: {{{{enabled: false}}}}
 """
 
 
-def write_config(folder: Path, source: str) -> Path:
-    """Write gpupipe's configuration of the workload for a `source`, and return its path."""
+def write_config(folder: Path, source: str, model: str = XGBOOST) -> Path:
+    """Write gpupipe's configuration of the workload for a `source` and a `model`, and return its path."""
     path = folder / "churn_on_a_gpu.yaml"
-    path.write_text(CONFIG.format(source=source), encoding="utf8")
+    path.write_text(CONFIG.format(source=source, model=model), encoding="utf8")
     return path
 
 

@@ -18,11 +18,8 @@ if TYPE_CHECKING:
 def run(files: list[str], clock: StageClock, options: argparse.Namespace) -> float:
     """Read, compute features, train, predict; return the ROC-AUC of the test rows."""
     import numpy as np
-    import pandas as pd
 
-    with clock("read"):
-        frame = pd.concat([pd.read_parquet(f, columns=[*COLUMNS, TARGET]) for f in files], ignore_index=True)
-        y = (frame[TARGET] == "Yes").to_numpy().astype("float32")
+    frame, y = read(files, clock)
     with clock("split"):
         rng = np.random.default_rng(0)
         is_train = rng.random(len(y)) >= TEST_SHARE
@@ -30,6 +27,28 @@ def run(files: list[str], clock: StageClock, options: argparse.Namespace) -> flo
     with clock("features"):
         X = _features(frame, y, is_train, fold)
     return train_and_score(X, y, is_train, clock)
+
+
+def read(files: list[str], clock: StageClock) -> tuple[pd.DataFrame, Array]:
+    """Return the table in Parquet files, and its target as 0 and 1."""
+    import pandas as pd
+
+    with clock("read"):
+        frame = pd.concat([pd.read_parquet(f, columns=[*COLUMNS, TARGET]) for f in files], ignore_index=True)
+        return frame, (frame[TARGET] == "Yes").to_numpy().astype("float32")
+
+
+def linear_features(frame: pd.DataFrame, y: Array, clock: StageClock) -> Array:
+    """Return the features of a linear model, in which each level of a category is a column."""
+    import numpy as np
+
+    rng = np.random.default_rng(0)
+    is_train, fold = rng.random(len(y)) >= TEST_SHARE, rng.integers(0, FOLDS, len(y))
+    with clock("features"):
+        X = _features(frame, y, is_train, fold)
+        coded = range(N_FEATURES - len(CATEGORIES), N_FEATURES)
+        levels = [np.eye(int(X[:, i].max()) + 1, dtype="float32")[X[:, i].astype("int64")] for i in coded]
+        return np.hstack([X[:, : coded.start], *levels])
 
 
 def _features(frame: pd.DataFrame, y: Array, is_train: HostArray, fold: Array) -> Array:

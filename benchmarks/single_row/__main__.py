@@ -6,7 +6,10 @@ configs/telco.yaml (XGBoost with 300 trees of depth 3).
 
 ``scorer, numba``            `gpupipe.load_scorer`, compiled
 ``scorer, numpy``            the same without Numba
-``Model``                    `gpupipe.load_model`, as for tables
+``scorer, values of pandas`` compiled, with the rows of ``frame.to_dict("records")``
+``scorer, values of NumPy``  compiled, with NumPy scalars only
+``Model``                    `gpupipe.load_model`, with a list of one dict
+``Model, frame of pandas``   the same with a frame of one row
 ``scikit-learn``             a hand-written pipeline with the same kinds of features and the same model, called with a
                              frame of one row
 ``skrub``                    its tabular pipeline, with the same model
@@ -18,9 +21,9 @@ Percentiles are those of the round with the lowest median, because other work on
 rounds`` are those of all calls. The first call after the load is measured with an empty cache of compiled code, and
 with a filled one. ROC-AUC is that of 20,000 customers not used in training.
 
-The exit code is 1 if a scorer's probability differs from that of `gpupipe.Model` in any bit. The models and peers are
-kept in the folder ``--work`` and trained if they are absent. Needs scikit-learn, skrub, xgboost, onnxmltools and
-onnxruntime, and ``GPUPIPE_DATA``.
+The exit code is 1 if a probability of a scorer, or of a frame, differs from that of `gpupipe.Model` in any bit. The
+models and peers are kept in the folder ``--work`` and trained if they are absent. Needs scikit-learn, skrub, xgboost,
+onnxmltools and onnxruntime, and ``GPUPIPE_DATA``.
 """
 
 from __future__ import annotations
@@ -34,7 +37,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from benchmarks.single_row.implementations import MODEL, NUMBA, SCORERS, SKLEARN, SKRUB, implementations
+from benchmarks.single_row.implementations import EQUAL, MODEL, NUMBA, SCORERS, SKLEARN, SKRUB, implementations
 from benchmarks.single_row.workloads import WORKLOADS, prepare, read_quality
 from gpupipe.bench.machine import describe_machine
 from gpupipe.bench.process import run_child
@@ -47,7 +50,7 @@ SECONDS = 60.0
 THREADS = 16
 FIRST_CALLS = 5
 THREAD_SETTINGS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS")
-QUALITY = {**dict.fromkeys((*SCORERS, MODEL), "run"), SKLEARN: "sklearn", SKRUB: "skrub"}
+QUALITY = {**dict.fromkeys((*EQUAL, MODEL), "run"), SKLEARN: "sklearn", SKRUB: "skrub"}
 CHILD = "benchmarks.single_row.child"
 TARGETS = {"churn-xgboost": (60.0, 250.0), "churn-logistic": (25.0, None), "telco": (60.0, 250.0)}
 
@@ -82,7 +85,7 @@ def compare(
             "roc_auc": quality.get(QUALITY.get(name, "")),
         }
     reference = found[MODEL][0]["probabilities"] if MODEL in found else []
-    equal = {name: _is_equal(found[name][0]["probabilities"], reference) for name in SCORERS if name in found}
+    equal = {name: _is_equal(found[name][0]["probabilities"], reference) for name in EQUAL if name in found}
     return {"implementations": described, "equal_to_model": equal, "load_average": loads}
 
 

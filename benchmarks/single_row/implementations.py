@@ -17,11 +17,15 @@ Opened = tuple[Predict, list[Any]]
 
 NUMBA = "scorer, numba"
 NUMPY = "scorer, numpy"
+OF_PANDAS = "scorer, values of pandas"
+OF_NUMPY = "scorer, values of NumPy"
 MODEL = "Model"
+FRAME = "Model, frame of pandas"
 SKLEARN = "scikit-learn"
 SKRUB = "skrub"
 BOOSTER, ONNX = "XGBoost, trees only", "ONNX Runtime, trees only"
 SCORERS = (NUMBA, NUMPY)
+EQUAL = (*SCORERS, OF_PANDAS, OF_NUMPY, FRAME)  # give the bits of the model
 
 
 def _scorer(folder: Path, engine: Literal["numpy", "numba"]) -> Opened:
@@ -30,6 +34,40 @@ def _scorer(folder: Path, engine: Literal["numpy", "numba"]) -> Opened:
     rows = read_rows(folder)  # before the load: it would replace the model in the caches of the processor
     predict_proba = load_scorer(folder / "run", engine=engine).predict_proba
     return lambda row: predict_proba(row)[1], rows
+
+
+def _scorer_of(folder: Path, row_of: Callable[[Row], Row]) -> Opened:
+    """Return the compiled scorer, for rows of values of another library."""
+    predict, rows = _scorer(folder, "numba")
+    return predict, [row_of(row) for row in rows]
+
+
+def _values_of_pandas(row: Row) -> Row:
+    """Return a row as ``frame.to_dict("records")`` does."""
+    import pandas as pd
+
+    given = {name: math.nan if value is None else value for name, value in row.items()}
+    return {name: pd.Timestamp(value) if hasattr(value, "year") else value for name, value in given.items()}
+
+
+def _values_of_numpy(row: Row) -> Row:
+    import numpy as np
+
+    kinds = {float: np.float64, int: np.int64, str: np.str_, bool: np.bool_}
+    return {
+        name: value if value is None else kinds.get(type(value), np.datetime64)(value) for name, value in row.items()
+    }
+
+
+def _frame(folder: Path) -> Opened:
+    """Return the model, for frames of one row."""
+    import pandas as pd
+
+    from gpupipe import load_model
+
+    predict_proba = load_model(folder / "run").predict_proba
+    frame = pd.DataFrame(read_rows(folder))
+    return lambda row: predict_proba(row)[0, 1], [frame.iloc[i : i + 1] for i in range(len(frame))]
 
 
 def _model(folder: Path) -> Opened:
@@ -91,7 +129,10 @@ def _onnx(folder: Path) -> Opened:
 OPENERS: dict[str, Callable[[Path], Opened]] = {
     NUMBA: lambda folder: _scorer(folder, "numba"),
     NUMPY: lambda folder: _scorer(folder, "numpy"),
+    OF_PANDAS: lambda folder: _scorer_of(folder, _values_of_pandas),
+    OF_NUMPY: lambda folder: _scorer_of(folder, _values_of_numpy),
     MODEL: _model,
+    FRAME: _frame,
     SKLEARN: lambda folder: _peer(folder, PEERS[0]),
     SKRUB: lambda folder: _peer(folder, PEERS[1]),
     BOOSTER: _booster,

@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from gpupipe.features.program.fitted import FittedFeatures
+    from gpupipe.inference.prediction.few_rows import FewRowsEncoder
     from gpupipe.inference.untrusted.description import DescribedFeatures
 
 
@@ -71,6 +72,11 @@ class LoadedModel(UncertainPredictions):
     warns: bool = True
     # Per thread, because servers predict in several threads.
     _last: threading.local = field(init=False, default_factory=threading.local)
+
+    @property
+    def few_rows(self) -> FewRowsEncoder | None:
+        """The encoder of few rows from memory; None if tables are to read them too."""
+        return None
 
     @property
     def inputs(self) -> tuple[str, ...]:

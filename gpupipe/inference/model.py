@@ -23,7 +23,7 @@ from gpupipe.inference.parity.verification import Verification
 from gpupipe.inference.pickles import read_files, restore_model
 from gpupipe.inference.prediction.batches import encode_rows, explain_rows, predict_rows
 from gpupipe.inference.prediction.events import ServedEvents
-from gpupipe.inference.prediction.input_source import check_reading
+from gpupipe.inference.prediction.input_source import check_reading, strips_texts
 from gpupipe.inference.prediction.parts import ModelParts, read_parts
 from gpupipe.inference.prediction.prediction_report import PredictionReport
 from gpupipe.inference.prediction.rows import RowsToPredict
@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from gpupipe.inference.drift.report import DriftReport
     from gpupipe.inference.explanation.compute import ModelExplainer
     from gpupipe.inference.onnx.export import OnnxExport
+    from gpupipe.inference.prediction.few_rows import FewRowsEncoder
     from gpupipe.inference.scorer.scorer import Scorer
     from gpupipe.inference.untrusted.model import UntrustedModel
     from gpupipe_kernels.engines import HostEngine
@@ -230,6 +231,16 @@ class Model(LoadedModel):
         from gpupipe.inference.explanation.compute import ModelExplainer
 
         return ModelExplainer.of(self)
+
+    @cached_property
+    def few_rows(self) -> FewRowsEncoder | None:
+        """The encoder of few rows from memory; None on a GPU, and if columns are derived from texts or a history."""
+        has_texts = any(column.kind == "text" for column in self.features.input_schema)
+        if self.features.derivation is not None or has_texts or self.backend.host is not self.backend:
+            return None
+        from gpupipe.inference.prediction.few_rows import FewRowsEncoder
+
+        return FewRowsEncoder(self.features.input_schema, self.rules, strips_texts(self.manifest["reading"]))
 
     def _explanation_of(self, rows: RowsToPredict, interactions: bool) -> Explanation:
         return explain_rows(self, rows, interactions)

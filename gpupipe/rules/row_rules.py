@@ -14,7 +14,7 @@ import numpy as np
 
 from gpupipe.errors import CellProblem, RowError
 from gpupipe.names import show_value
-from gpupipe.rules.cell_acceptance import acceptance
+from gpupipe.rules.cell_acceptance import acceptance, is_accepted
 from gpupipe.rules.cell_predicates import CellPredicate, cell_predicates
 from gpupipe.rules.model_rules import ServedRules
 from gpupipe.rules.ruled_cell import CellReader, RuledCell
@@ -72,7 +72,7 @@ class RowRules:
                 except KeyError:
                     continue
                 accept = accepts.get(type(value))
-                if accept is None or not accept(value):
+                if not (is_accepted(accepts, value) if accept is None else accept(value)):
                     doubtful.append(column)
                     break
         if self._unique and len(rows) > 1:

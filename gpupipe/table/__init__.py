@@ -7,7 +7,8 @@
   columns
 - ``time_texts``: the meaning of a text or number in a time format; ``time_formats``: inference of formats, and advice;
   ``temporal_objects``: times of Python and NumPy
-- ``cell_encoders``, ``row_encoder``: the same encoding of single cells and rows, without Arrow
+- ``cell_encoders``, ``row_encoder``: the same encoding of single cells and rows, without Arrow; ``plain_values``:
+  values of NumPy and pandas as those of Python's basic types
 - ``number_texts``, ``level_text``, ``exact_texts``, ``exact_values``: the meaning of numbers, levels and identifiers
 - ``cell_checks``: cells of another kind than their column; ``row_numbers``: of cells in messages
 - ``frames``: conversion of data frames to Arrow tables; ``keys``: conversion of join keys to integer codes;

@@ -1,8 +1,8 @@
 """Encoders of single cells: raw Python values to the numbers of an encoded table, without Arrow.
 
-The rules are those of `gpupipe.table.encode.encode` for a frozen schema, and give the same bits. The usual types (str,
-int, float, bool, None, datetime, NumPy scalars) are encoded here; other values are encoded as a table of one row, by a
-function that the caller provides.
+The rules are those of `gpupipe.table.encode.encode` for a frozen schema, and give the same bits. Values with a plain
+form (`gpupipe.table.plain_values`), decimals and UUIDs are encoded here; other values are encoded as a table of one
+row, by a function that the caller provides.
 """
 
 from __future__ import annotations
@@ -11,30 +11,28 @@ import math
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
-from datetime import date, datetime
+from decimal import Decimal
 from functools import lru_cache
 from typing import Any
 
 import numpy as np
 
-from gpupipe.table.exact_texts import bytes_text
 from gpupipe.table.hash_buckets import hash_levels
 from gpupipe.table.level_text import (
     NULL_TEXTS,
     LevelLookup,
     canonical_text,
-    is_numpy_integer,
     normal_text,
 )
-from gpupipe.table.schema import BOOLEAN_WORDS, FIRST_LEVEL, LARGEST, NAT, NULL, UNSEEN, Column
-from gpupipe.table.temporal_objects import numpy_us
+from gpupipe.table.plain_values import decimal_number, form_of
+from gpupipe.table.schema import BOOLEAN_WORDS, FIRST_LEVEL, LARGEST, NAT, NULL, TIME_TYPES, UNSEEN, Column
+from gpupipe.table.temporal_objects import iso_text
 from gpupipe.table.time_formats import describe_readings
 from gpupipe.table.time_texts import of_ticks, reader_of
-from gpupipe.units import DAY_US, TICKS_PER_SECOND, epoch_us
+from gpupipe.units import TICKS_PER_SECOND
 
 EXACT = 2**53  # float64 represents all integers up to this one
 _NAN = re.compile(r"[-+]?nan\(\w*\)", re.ASCII | re.IGNORECASE)  # read by Arrow, not by Python
-_EPOCH_DAY = date(1970, 1, 1).toordinal()
 
 LONGEST_CACHED = 128  # characters
 
@@ -71,13 +69,17 @@ class CellEncoder(ABC):
 
     def __call__(self, value: Any) -> Any:
         """Return the cell of a value; raise `UnfitCell` if it does not match the kind of the column."""
+        kind: Any = type(value)
+        if kind is str:
+            return self.null if value.strip() in NULL_TEXTS else self.of_text(value)
         if value is None:
             return self.null
-        if type(value) is bytes:
-            value = bytes_text(value)
-        if type(value) is str:
-            return self.null if value.strip() in NULL_TEXTS else self.of_text(value)
-        return self.of_value(value)
+        if kind is float or kind is int or (form := form_of(kind)) is None:
+            return self.of_value(value)
+        found = form.read(value)
+        if form.is_time:
+            return self.of_time(found)
+        return self.of_value(value) if found is value else self(found)
 
     @abstractmethod
     def of_text(self, text: str) -> Any:
@@ -85,7 +87,11 @@ class CellEncoder(ABC):
 
     @abstractmethod
     def of_value(self, value: Any) -> Any:
-        """Return the cell of a value that is neither None nor a str."""
+        """Return the cell of a plain value that is neither None nor a str, or of one without a plain form."""
+
+    def of_time(self, micros: int) -> Any:
+        """Return the cell of a time, in microseconds since 1970-01-01 UTC; `NAT` is missing."""
+        return self.null if micros == NAT else self.of_text(normal_text(iso_text(micros)))
 
 
 class NumberEncoder(CellEncoder):
@@ -105,14 +111,22 @@ class NumberEncoder(CellEncoder):
         kind = type(value)
         if kind is float:
             return float(value) if -LARGEST <= value <= LARGEST else math.nan
-        if (kind is int or is_numpy_integer(value)) and -(2**63) <= value < 2**64:
+        if kind is int and -(2**63) <= value < 2**64:
             if -EXACT <= value <= EXACT or self.column.storage != "float32":
                 return float(value)
             # float64 in between would round twice
             return float((np.int64(value) if value < 2**63 else np.uint64(value)).astype(np.float32))
-        if kind is bool or isinstance(value, np.float16 | np.float32 | np.float64 | np.bool_):
+        if kind is bool or kind is np.float32:
             return self.of_value(float(value))
+        if kind is Decimal and (number := decimal_number(value)) is not None:
+            return self.of_value(number)
         return float(self.by_table(self.column, value))
+
+    def of_time(self, micros: int) -> float:
+        """Return microseconds, if the column has had times as numbers in training."""
+        if not self.column.dtype.startswith(TIME_TYPES):
+            raise UnfitCell
+        return self.null if micros == NAT else self.of_value(micros)
 
 
 class LevelEncoder(CellEncoder):
@@ -208,23 +222,22 @@ class TimeEncoder(CellEncoder):
         return found
 
     def of_value(self, value: Any) -> int:
-        """Return a datetime (without a zone: UTC), a date, or a number in the unit or format of the column."""
+        """Return a number in the unit or format of the column as a time."""
         kind = type(value)
-        if kind is datetime:
-            return epoch_us(value)
-        if kind is date:
-            return int(value.toordinal() - _EPOCH_DAY) * DAY_US
-        if kind is np.datetime64:
-            return numpy_us(value)
-        if kind is float or (kind is int and -(2**63) <= value < 2**63):
+        if kind is Decimal and value.is_finite() and abs(value) < 2**63 and value == (whole := int(value)):
+            value, kind = whole, int
+        if kind is float or kind is np.float32 or (kind is int and -(2**63) <= value < 2**63):
             if self._unit:
-                return of_ticks(value, self._unit)
-            if value != value:
-                return self.null
-            return self.of_text(f"{value:.0f}" if float(value).is_integer() else repr(value))
+                return of_ticks(value if kind is int else float(value), self._unit)
+            text = canonical_text(value)
+            return self.of_text(text) if text else self.null
         if kind is bool:
             raise UnfitCell
         return int(self.by_table(self.column, value))
+
+    def of_time(self, micros: int) -> int:
+        """Return the time."""
+        return micros
 
     def _readings(self, text: str) -> tuple[str, ...]:
         readings = "" if self.column.time_format or len(text) > LONGEST_CACHED else describe_readings(text)

@@ -20,7 +20,7 @@ from gpupipe.table.column_summary import ColumnSummary
 from gpupipe.table.exact_values import is_number
 from gpupipe.table.level_text import normal_text
 from gpupipe.table.numeric_columns import as_numbers, write_numbers
-from gpupipe.table.schema import BOOLEAN_WORDS, FIRST_LEVEL, NULL, Column, DeclaredColumn, Schema
+from gpupipe.table.schema import BOOLEAN_WORDS, FIRST_LEVEL, NULL, TIME_TYPES, Column, DeclaredColumn, Schema
 from gpupipe.table.string_columns import (
     as_dictionary,
     dictionaries,
@@ -31,8 +31,6 @@ from gpupipe.table.string_columns import (
     write_codes,
 )
 from gpupipe.table.time_columns import as_times, write_times
-
-TIMES = ("timestamp", "date", "time", "duration")  # prefixes of their type names
 
 
 @dataclass(frozen=True)
@@ -183,7 +181,7 @@ def enforce(column: Column, values: pa.ChunkedArray) -> EncodePlan:
 
 def numbers_of(column: Column, values: pa.ChunkedArray) -> pa.ChunkedArray:
     """Return `values` of a known numeric column as Arrow numbers; raise SchemaError if they are not numbers."""
-    if is_time(values.type) and not column.dtype.startswith(TIMES):
+    if is_time(values.type) and not column.dtype.startswith(TIME_TYPES):
         # Microseconds since 1970 would be accepted as numbers.
         what = f"expected numbers in column {column.name!r}; found times"
         raise SchemaError(what, fix="convert it to numbers", names=[column.name])

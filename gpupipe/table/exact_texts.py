@@ -9,7 +9,7 @@ MOST_DIGITS = 76  # of decimal256
 
 
 def exact_text(value: Any) -> str | None:
-    """Return an integer, decimal or UUID as a level, ``""`` for NaN; None for other types and more than 76 digits.
+    """Return an integer, decimal or UUID as a level, ``""`` for NaN; None for others, infinity, and over 76 digits.
 
     >>> exact_text(2**70), exact_text(Decimal("1.50")), exact_text(10**76)
     ('1180591620717411303424', '1.5', None)
@@ -18,7 +18,7 @@ def exact_text(value: Any) -> str | None:
         return str(value) if -(10**MOST_DIGITS) < value < 10**MOST_DIGITS else None
     if isinstance(value, Decimal):
         if not value.is_finite():
-            return "" if value.is_nan() else repr(float(value))
+            return "" if value.is_nan() else None
         return decimal_text(value) if abs(value.adjusted()) < MOST_DIGITS else None
     return str(value) if type(value).__name__ == "UUID" and type(value).__module__ == "uuid" else None
 

@@ -27,7 +27,7 @@ def is_frame(data: Any) -> bool:
     return (
         isinstance(data, pa.Table | pa.RecordBatch | pa.RecordBatchReader)
         or _is_mapping(data)
-        or _is_pandas(data)
+        or is_pandas(data)
         or _is_cudf(data)
         or (hasattr(data, "__arrow_c_stream__") and not _is_series(data))
         or _is_lazy(data)
@@ -86,14 +86,14 @@ def rows_to_arrow(data: Any, required: Sequence[str], optional: Sequence[str] = 
 
 def _read_rows(data: Any, required: Sequence[str], optional: Sequence[str]) -> pa.Table:
     if _is_series(data):
-        data = _row_of_series(data)
+        data = row_of_series(data)
     if _is_mapping(data):
         columns = {str(name): values for name, values in data.items()}
         read = {name: columns[name] for name in _wanted(list(columns), required, optional)}
         return frame_to_arrow(_as_columns(read))
     if isinstance(data, list | tuple):
         return _of_rows(data, required, optional)
-    if _is_pandas(data) or _is_cudf(data):
+    if is_pandas(data) or _is_cudf(data):
         names = [str(name) for name in data.columns]
         wanted = set(_wanted(names, required, optional))
         return frame_to_arrow(data.loc[:, [name in wanted for name in names]])
@@ -155,7 +155,8 @@ def _single(value: Any) -> Any:
     return value.item() if isinstance(value, np.ndarray) else value
 
 
-def _row_of_series(series: Any) -> dict[str, Any]:
+def row_of_series(series: Any) -> dict[str, Any]:
+    """Return a Series as one row, by its index; raise DataError if this has not the names of columns."""
     series = series.to_pandas() if _library(series) == "cudf" else series
     names = list(getattr(series, "index", ()))
     if not names or not all(isinstance(name, str) for name in names):
@@ -185,7 +186,7 @@ def _converted(data: Any) -> pa.Table:
         return pa.Table.from_batches([data])
     if isinstance(data, pa.RecordBatchReader):
         return data.read_all()
-    if _is_pandas(data):
+    if is_pandas(data):
         named = with_uniform_times(data.rename(columns=str))
         require_distinct(list(named.columns))  # pyarrow renames duplicates silently
         return _pandas_table(named)
@@ -278,7 +279,8 @@ def is_dask_frame(data: Any) -> bool:
     return _is_a(data, "dask", "DataFrame")
 
 
-def _is_pandas(data: Any) -> bool:
+def is_pandas(data: Any) -> bool:
+    """Return whether `data` is a ``pandas.DataFrame``."""
     return _is_a(data, "pandas", "DataFrame")
 
 

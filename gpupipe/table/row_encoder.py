@@ -199,7 +199,8 @@ class RowEncoder:
             add(encode(row[name]))
         for name, levels, encode in self._codes:
             value = row[name]
-            code = levels.get(value) if type(value) is str else None
+            kind = type(value)
+            code = levels.get(value) if kind is str or kind is np.str_ else None
             add(encode(value) if code is None else code)
         return self._struct.pack(*values)
 

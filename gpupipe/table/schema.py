@@ -21,6 +21,8 @@ UNSEEN = 1
 RARE = 2
 FIRST_LEVEL = 3
 
+TIME_TYPES = ("timestamp", "date", "time", "duration")  # prefixes of the names of Arrow types
+
 LARGEST = 2.0**125  # the difference of two numbers up to this, and its reciprocal, fit into float32 (4e37)
 
 # Texts that mean a missing value, apart from surrounding blanks, in every format; as in pandas.

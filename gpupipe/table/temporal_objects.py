@@ -12,6 +12,9 @@ from gpupipe.table.schema import NAT
 from gpupipe.units import DAY_US, epoch_us
 
 _UNITS_US = {"h": 3_600_000_000, "m": 60_000_000, "s": 1_000_000, "ms": 1_000, "us": 1}
+# The years -32767 to 32767, whose texts Arrow writes.
+_FIRST_WRITTEN, _LAST_WRITTEN = (int(np.datetime64(each, "us").astype(np.int64)) for each in ("-32767", "32768"))
+_LAST_WRITTEN -= 1
 _EPOCH_DAY = date(1970, 1, 1).toordinal()
 
 
@@ -123,10 +126,13 @@ def _times_or_texts(values: Sequence[Any]) -> Any:
         else:
             return None
     if has_texts:
-        return [each if each is None or isinstance(each, str) else _text(each) for each in found]
+        return [each if each is None or isinstance(each, str) else iso_text(each) for each in found]
     return pa.array(found, pa.int64()).view(pa.timestamp("us"))
 
 
-def _text(micros: int) -> str:
-    """Return a time as Arrow writes it, which is ISO 8601."""
-    return str(np.datetime64(micros, "us")).replace("T", " ")
+def iso_text(micros: int) -> str:
+    """Return a time as Arrow writes it: ISO 8601 with a blank, and no text of years outside -32767 to 32767."""
+    if not _FIRST_WRITTEN <= micros <= _LAST_WRITTEN:
+        return f"<value out of range: {micros}>"
+    text = str(np.datetime64(micros, "us")).replace("T", " ")
+    return text if text[0] != "-" else f"-{text[1:].zfill(26)}"  # NumPy writes the years before 0 with three digits

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pyarrow as pa
 import pytest
 
@@ -63,8 +64,9 @@ def cell_of_row(column: Column, value: Any) -> Any:
 
 
 def cell_of_table(column: Column, value: Any) -> Any:
+    """Return the cell of a value, or of a frame with one row."""
     try:
-        rows = rows_to_arrow([{"x": value}], ["x"])
+        rows = rows_to_arrow(value if isinstance(value, pd.DataFrame) else [{"x": value}], ["x"])
         table = encode_served(plain_arrow(rows, strip=column.has_normal_form), BACKEND, Schema((column,)))
     except (DataError, pa.ArrowException):
         return "refused"

@@ -22,15 +22,21 @@ if TYPE_CHECKING:
 
 def encode_rows(model: Model, rows: RowsToPredict) -> tuple[Table, PredictionReport]:
     """Return the rows encoded for the features of `model`, and the report on their values."""
-    table = model.features.encode(rows.arrow, model.backend, rows.events, rows.as_of)
-    return table, report_rows(table, rows.arrow, model.features.training, model.backend, model.inputs)
+    table = _encode(model, rows)
+    return table, report_rows(table, rows.column, model.features.training, model.backend, model.inputs)
+
+
+def _encode(model: Model, rows: RowsToPredict) -> Table:
+    if rows.encoded is not None:
+        return rows.encoded
+    return model.features.encode(rows.arrow, model.backend, rows.events, rows.as_of)
 
 
 def predict_rows(model: Model, rows: RowsToPredict) -> tuple[Prediction, PredictionReport]:
     """Return the calibrated prediction of rows, computed in batches, and the report on their values."""
-    if model.features.derivation is not None:  # a history must stay in one batch
+    if rows.encoded is not None or model.features.derivation is not None:  # a history must stay in one batch
         return _predict_batch(model, rows)
-    n_rows = rows.arrow.num_rows
+    n_rows = rows.n_rows
     parts = map_row_ranges(
         lambda a, b: _predict_batch(model, rows.between(a, b)), n_rows, model.backend, "predict", BATCH_ROWS
     )
@@ -39,7 +45,7 @@ def predict_rows(model: Model, rows: RowsToPredict) -> tuple[Prediction, Predict
 
 def _predict_batch(model: Model, rows: RowsToPredict) -> tuple[Prediction, PredictionReport]:
     table, report = encode_rows(model, rows)  # checks the columns even if there are no rows
-    if rows.arrow.num_rows == 0:
+    if rows.n_rows == 0:
         return no_predictions(model.goal), report
     X = model.features.transform(table, model.backend)
     X = matrix_on_host(X, model.backend)  # the estimator runs on the host
@@ -52,13 +58,14 @@ def _predict_batch(model: Model, rows: RowsToPredict) -> tuple[Prediction, Predi
 def explain_rows(model: Model, rows: RowsToPredict, interactions: bool) -> Explanation:
     """Return the explanation of rows, computed in batches on the host."""
 
-    def explain(start: int, stop: int) -> Explanation:
-        table = model.features.encode(rows.between(start, stop).arrow, model.backend, rows.events, rows.as_of)
-        X = matrix_on_host(model.features.transform(table, model.backend), model.backend)
+    def explain(part: RowsToPredict) -> Explanation:
+        X = matrix_on_host(model.features.transform(_encode(model, part), model.backend), model.backend)
         return model.explainer.explain(np.asarray(X), interactions=interactions)
 
-    n_rows = rows.arrow.num_rows
-    if model.features.derivation is not None or n_rows == 0:  # a history must stay in one batch
-        return explain(0, n_rows)
+    n_rows = rows.n_rows
+    if rows.encoded is not None or model.features.derivation is not None or n_rows == 0:  # a history: in one batch
+        return explain(rows)
     at_once = INTERACTION_ROWS if interactions else EXPLAINED_ROWS
-    return join_explanations(map_row_ranges(explain, n_rows, model.backend, "explain", at_once))
+    return join_explanations(
+        map_row_ranges(lambda a, b: explain(rows.between(a, b)), n_rows, model.backend, "explain", at_once)
+    )

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import html
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from functools import reduce
 from typing import Any
@@ -209,29 +210,33 @@ class PredictionReport:
 
 
 def report_rows(
-    table: Table, arrow: pa.Table, training: TrainingSummary | None, backend: Backend, order: Iterable[str] = ()
+    table: Table,
+    column_of: Callable[[str], pa.ChunkedArray],
+    training: TrainingSummary | None,
+    backend: Backend,
+    order: Iterable[str] = (),
 ) -> PredictionReport:
     """Return the report on the given rows.
 
     - `table`: the rows on the device of `backend`, encoded to the training schema; derived columns are skipped
-    - `arrow`: the same rows before encoding, to name unseen levels
+    - `column_of`: returns a column of the rows before they were encoded; raises KeyError if they do not have it
     - `training`: source of ranges and shares; the report has none without it
     - `order`: names of the columns that come first in the report, in this order
     """
     columns = {column.source: column for column in table.schema if not column.derived and column.hash_of is not None}
     columns |= {column.name: column for column in table.schema if not column.derived and column.hash_of is None}
-    names = [name for name in dict.fromkeys([*order, *columns]) if name in columns or name in arrow.column_names]
     of_training = {} if training is None else training.columns
     counted = _count(table, columns, of_training, backend)
     reports = []
-    for name in names:
+    for name in dict.fromkeys([*order, *columns]):
         if name not in columns:
-            reports.append(ColumnReport(name, "raw", arrow.column(name).null_count))
+            with suppress(KeyError):
+                reports.append(ColumnReport(name, "raw", column_of(name).null_count))
             continue
         column = columns[name]
         report = ColumnReport(name, column.kind, **counted[name], **_training_fields(training, name))
         if report.n_unseen:
-            report = replace(report, unseen_levels=_find_unseen(column, arrow))
+            report = replace(report, unseen_levels=_find_unseen(column, column_of(column.source)))
         reports.append(report)
     return PredictionReport(table.n_rows, tuple(reports))
 
@@ -274,9 +279,9 @@ def _count(
     return found
 
 
-def _find_unseen(column: Column, arrow: pa.Table) -> tuple[str, ...]:
+def _find_unseen(column: Column, values: pa.ChunkedArray) -> tuple[str, ...]:
     known = set(column.levels or ())
-    levels = used_texts(as_dictionary(plain_values(arrow, column.source)))
+    levels = used_texts(as_dictionary(plain_values(pa.table({column.source: values}), column.source)))
     return tuple(level for level in levels if level not in known)[:N_EXAMPLES]
 
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import date
-from functools import partial
+from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -24,6 +24,7 @@ from gpupipe.units import parse_time_us
 
 if TYPE_CHECKING:
     from gpupipe.inference.interface import LoadedModel
+    from gpupipe.table.blocks import Table
 
 BATCH_ROWS = 1_048_576  # rows whose feature matrix is in memory at once
 EXPLAINED_ROWS, INTERACTION_ROWS = 65_536, 2_048  # rows that are explained at once, without and with interactions
@@ -31,30 +32,59 @@ EXPLAINED_ROWS, INTERACTION_ROWS = 65_536, 2_048  # rows that are explained at o
 
 @dataclass(frozen=True)
 class RowsToPredict:
-    """Rows to predict."""
+    """Rows to predict.
 
-    arrow: pa.Table
+    `source` is the table, or, if the rows are `encoded`, the function from names of columns to a table of them.
+    """
+
+    source: pa.Table | Callable[[Sequence[str]], pa.Table]
     events: Mapping[str, pa.Table]  # the further tables
     as_of: int | None  # the cut-off in microseconds since 1970-01-01 UTC
+    names: tuple[str, ...] = ()  # the columns, if the rows are encoded
+    encoded: Table | None = None
+
+    @cached_property
+    def arrow(self) -> pa.Table:
+        """The rows before they are encoded."""
+        return self.source if self.encoded is None else self.source(self.names)
+
+    @property
+    def n_rows(self) -> int:
+        """Number of rows."""
+        return int(self.arrow.num_rows) if self.encoded is None else self.encoded.n_rows
+
+    def column(self, name: str) -> pa.ChunkedArray:
+        """Return a column of `arrow`."""
+        return self.arrow.column(name) if self.encoded is None else self.source((name,)).column(name)
 
     def between(self, start: int, stop: int) -> RowsToPredict:
         """Return the rows from `start` to `stop`, exclusive, without a copy."""
-        return replace(self, arrow=self.arrow.slice(start, stop - start))
+        return RowsToPredict(self.arrow.slice(start, stop - start), self.events, self.as_of)
 
 
 def rows_to_predict(model: LoadedModel, data: Any, tables: Any, as_of: Any) -> RowsToPredict:
     """Return the arguments of `gpupipe.Model.predict` as rows to predict; raise its errors if they are invalid."""
+    strip = strips_texts(model.manifest["reading"])
+    if not tables and as_of is None and model.few_rows is not None:
+        encoded = model.few_rows.encode(data)
+        if encoded is not None:
+            read = partial(_columns_to_arrow, data, strip)
+            return RowsToPredict(read, {}, None, model.inputs, encoded)
     require_known(model, tables)
     made = [AS_OF] if model.events.entities is not None and AS_OF in model.inputs else []  # may come from `as_of`
     required = [name for name in model.inputs if name not in made]
     optional = [*made, *(each.column for each in model.rules)]
-    arrow = _to_arrow(data, model.source_of, required, optional, strips_texts(model.manifest["reading"]))
+    arrow = _to_arrow(data, model.source_of, required, optional, strip)
     is_path = isinstance(data, (str, Path))
     label = mask(str(data) if is_path else data.label if isinstance(data, TableSource) else "the given table")
     for warning in enforce_served(arrow, model.rules, model.backend, label):
         model.backend.note(warning)
     now = _parse_cut_off(as_of)
     return RowsToPredict(model.events.with_cut_off(arrow, now, model.inputs), _read_events(model, tables), now)
+
+
+def _columns_to_arrow(data: Any, strip: bool, names: Sequence[str]) -> pa.Table:
+    return plain_arrow(rows_to_arrow(data, names), strip)
 
 
 def entities_to_predict(model: LoadedModel, tables: Any, as_of: Any) -> RowsToPredict:

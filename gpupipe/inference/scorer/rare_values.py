@@ -1,4 +1,4 @@
-"""Encoding of single values of rare types, such as decimals and pandas time stamps, as a table of one row."""
+"""Encoding of single values without a plain form, such as very large integers, as a table of one row."""
 
 from __future__ import annotations
 

@@ -24,6 +24,8 @@ def predict_in_blocks(predict: Callable[[Array], Array], X: Array, n_threads: in
     """Return ``predict(X)``, with a block of the rows for each thread; None: for each thread of the machine."""
     import numpy as np
 
+    if len(X) <= MIN_BLOCK_ROWS:  # the number of threads is read from files of the system
+        return predict(X)
     n_threads = n_threads or machine.n_threads()
     step = max(MIN_BLOCK_ROWS, -(-len(X) // n_threads))
     if len(X) <= step:
@@ -45,9 +47,9 @@ class BlockPredictor:
 
     def __call__(self, X: Array) -> Array:
         """Return the prediction of each row of `X`."""
-        can_compile = os.environ.get("NUMBA_DISABLE_JIT", "0") == "0" and find_spec("numba") is not None
-        predict = self._compiled if can_compile and len(X) * self.n_trees >= COMPILED_FROM else self._in_numpy
-        return predict_in_blocks(predict, X)
+        is_large = len(X) * self.n_trees >= COMPILED_FROM
+        can_compile = is_large and os.environ.get("NUMBA_DISABLE_JIT", "0") == "0" and find_spec("numba") is not None
+        return predict_in_blocks(self._compiled if can_compile else self._in_numpy, X)
 
     @cached_property
     def _compiled(self) -> Callable[[Array], Array]:
