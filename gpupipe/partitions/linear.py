@@ -11,6 +11,7 @@ from functools import reduce
 from typing import Any
 
 from gpupipe.backends.base import Backend
+from gpupipe.backends.threads import limit_threads
 from gpupipe.models import FitContext, FittedModel, ModelSettings
 from gpupipe.models.convergence import convergence_noted
 from gpupipe.models.linear.fitted import FittedLinear
@@ -81,4 +82,5 @@ def _reduce(
     merge: Merge,
     own: tuple[Array, Array | None],
 ) -> Parts:
-    return reduce_rows(X, *own, backend.n_threads, function, arguments, merge)
+    with limit_threads(blas=1):
+        return reduce_rows(X, *own, backend.n_threads, function, arguments, merge)

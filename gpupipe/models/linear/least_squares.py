@@ -39,7 +39,8 @@ class ReducedLeastSquares:
     def fit(self, X: Array, y: Array, sample_weight: Array | None = None) -> Self:
         """Fit to a matrix, float32, shape (n, d), column-major, which is neither written to nor copied as a whole.
 
-        `y` and `sample_weight` are float64, shape (n,). Raise ValueError if a value of `X` is missing or infinite.
+        `y` and `sample_weight` are float64, shape (n,). BLAS is limited to one thread by the caller. Raise ValueError
+        if a value of `X` is missing or infinite.
         """
         return self.fit_passes(MatrixPasses(X, y, sample_weight, self.n_threads))
 
@@ -110,7 +111,7 @@ def merge_triangles(factors: Parts, others: Parts) -> Parts:
 def _triangle(factor: Array, rows: Array) -> Array:
     import numpy as np
 
-    found: Array = np.linalg.qr(np.concatenate([factor, rows]), mode="r")
+    found: Any = np.linalg.qr(np.concatenate([factor, rows]), mode="r")
     return found
 
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple, Self
+from typing import TYPE_CHECKING, NamedTuple, Self
 
 from gpupipe.models.convergence import NotConverged
 from gpupipe.models.linear.passes import MatrixPasses, Parts, Passes, RowBlock, add
@@ -43,8 +43,8 @@ class NewtonLogisticRegression:
     def fit(self, X: Array, y: Array, sample_weight: Array | None = None) -> Self:
         """Fit to a matrix, float32, shape (n, d), column-major, which is neither written to nor copied as a whole.
 
-        `y` has codes of all classes from 0, shape (n,); `sample_weight` is float64, shape (n,). Raise ValueError if a
-        value of `X` is missing or infinite.
+        `y` has codes of all classes from 0, shape (n,); `sample_weight` is float64, shape (n,). BLAS is limited to one
+        thread by the caller. Raise ValueError if a value of `X` is missing or infinite.
         """
         return self.fit_passes(MatrixPasses(X, y, sample_weight, self.n_threads), int(y.max()) + 1)
 
@@ -144,7 +144,7 @@ def _newton_step(hessian: Array, gradient: Array, n_free: int) -> Array:
     values, vectors = np.linalg.eigh(hessian[:n_free, :n_free] * scale[:, None] * scale)
     values = np.maximum(values, n_free * np.finfo(np.float64).eps * values[-1])
     step = np.zeros(gradient.size)
-    step[:n_free] = -scale * (vectors @ ((vectors.T @ (scale * gradient.ravel()[:n_free])) / values))
+    step[:n_free] = -scale * (vectors @ ((vectors.T @ (scale * np.ravel(gradient)[:n_free])) / values))
     return step.reshape(gradient.shape)
 
 
@@ -221,14 +221,12 @@ def _multinomial_hessian(columns: Array, weights: Array, p: Array) -> Array:
     import numpy as np
 
     k, d = len(p), len(columns)
-    hessian = np.empty((k, d, k, d))
-    for i in range(k):
-        hessian[i, :, i] = _products(columns, weights * p[i] * (1.0 - p[i]))
-        weighted: Any = columns * (-weights * p[i])
-        for j in range(i):
-            hessian[i, :, j] = hessian[j, :, i] = weighted @ (columns * p[j]).T  # each block is symmetric
-    found: Array = hessian.reshape(k * d, k * d)
-    return found
+    spread = (columns * (p * np.sqrt(weights))[:, None]).reshape(k * d, -1)
+    hessian: Array = -(spread @ spread.T)  # of each pair of classes; for a class and itself, p (1 - p) instead of -p p
+    for i, own in enumerate(p):
+        block = slice(i * d, (i + 1) * d)
+        hessian[block, block] = _products(columns, weights * own * (1.0 - own))
+    return hessian
 
 
 def _products(columns: Array, weights: Array) -> Array:

@@ -12,8 +12,6 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import reduce
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from gpupipe.backends.threads import limit_threads
-
 if TYPE_CHECKING:
     from gpupipe.typing import Array
 
@@ -54,7 +52,9 @@ def reduce_rows(
     arguments: Sequence[Any],
     merge: Merge,
 ) -> Parts:
-    """Return the merged results of ``function(blocks, *arguments)`` for consecutive rows; BLAS runs on one thread.
+    """Return the merged results of ``function(blocks, *arguments)`` for consecutive rows.
+
+    BLAS is limited to one thread by the caller: to find and limit it takes longer than a pass over few rows.
 
     - `X` (array of float32, shape (n, d), column-major): not written to
     - `y`, `weights` (arrays, shape (n,)): targets, and weights of float64 or None
@@ -69,11 +69,10 @@ def reduce_rows(
         with np.errstate(over="ignore", invalid="ignore"):  # the solvers check whether their results are finite
             return function(blocks, *arguments)
 
-    with limit_threads(blas=1):
-        if min(n_threads, len(starts)) < 2:
-            return reduce(merge, map(run, starts))
-        with ThreadPoolExecutor(n_threads) as pool:
-            return reduce(merge, pool.map(run, starts))
+    if min(n_threads, len(starts)) < 2:
+        return reduce(merge, map(run, starts))
+    with ThreadPoolExecutor(n_threads) as pool:
+        return reduce(merge, pool.map(run, starts))
 
 
 def _blocks(X: Array, y: Array, weights: Array | None) -> Iterator[RowBlock]:
@@ -122,7 +121,8 @@ class MatrixPasses(Passes):
     """Passes over a matrix in the memory of this process; see `reduce_rows`."""
 
     def __init__(self, X: Array, y: Array, weights: Array | None, n_threads: int) -> None:
-        super().__init__(X.shape, weights)
+        n_rows, n_columns = X.shape
+        super().__init__((n_rows, n_columns), weights)
         self._rows = X, y, weights, n_threads
 
     def _reduce(self, function: Reduction, arguments: Sequence[Any], merge: Merge) -> Parts:

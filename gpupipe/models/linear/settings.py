@@ -92,6 +92,9 @@ class _LinearRegressor(LinearSettings):
     def can_train_in_passes(self) -> bool:
         return True
 
+    def blas_threads(self, n_features: int, n_threads: int) -> int:
+        return 1 if self.can_train_in_passes() else super().blas_threads(n_features, n_threads)
+
     def solves_products(self) -> bool:
         """Return whether the estimator of scikit-learn computes the products of the columns."""
         return False
@@ -180,6 +183,9 @@ class LogisticRegression(LinearSettings):
         """Return whether gpupipe trains it, unless the matrix has many columns."""
         solves_here = self.solver == "newton-cholesky" or (self.solver == "auto" and self.l1_ratio == 0)
         return backend.name == "cpu" and solves_here
+
+    def blas_threads(self, n_features: int, n_threads: int) -> int:
+        return 1 if self.solver == "newton-cholesky" else super().blas_threads(n_features, n_threads)
 
     def can_train_in_passes(self) -> bool:
         return self.l1_ratio == 0 and not self.dual and self.solver in SMOOTH
