@@ -319,6 +319,10 @@ class ModelSettings(Settings):
         module = backend.estimator_module(self.estimator_name(task))
         return () if module is None else (module,)
 
+    def load_estimator(self, task: Task, backend: Backend) -> None:
+        """Import the library that trains it; raise DeviceError if the device of the backend has no such model."""
+        backend.estimator(self.estimator_name(task), {})
+
     def build(self, context: FitContext, params: Mapping[str, Any]) -> Any:
         """Return the unfitted estimator."""
         return context.backend.estimator(self.estimator_name(context.task), params)

@@ -1,7 +1,8 @@
-"""Notes about trainings that did not converge, instead of scikit-learn's warnings."""
+"""Notes about trainings that did not converge, instead of warnings."""
 
 from __future__ import annotations
 
+import sys
 import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -13,17 +14,26 @@ from gpupipe.names import count_noun
 from gpupipe.user_warnings import WarningNote
 
 
+class NotConverged(UserWarning):
+    """Warning of gpupipe's own solvers that a training did not converge; the user gets a note instead."""
+
+
 @contextmanager
 def convergence_noted(model: ModelSettings, params: Mapping[str, Any]) -> Iterator[list[str]]:
-    """Collect a note if the training in the ``with`` block does not converge; other warnings are issued after it."""
-    from sklearn.exceptions import ConvergenceWarning
+    """Collect a note if the training in the ``with`` block does not converge; other warnings are issued after it.
 
+    scikit-learn's warnings are recognized if it is loaded: build its estimator first.
+    """
+    categories: tuple[type[Warning], ...] = (NotConverged,)
+    if (loaded := sys.modules.get("sklearn.exceptions")) is not None:
+        categories += (loaded.ConvergenceWarning,)
     notes: list[str] = []
     with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always", ConvergenceWarning)
+        for category in categories:
+            warnings.simplefilter("always", category)
         yield notes
     for warning in caught:
-        if not issubclass(warning.category, ConvergenceWarning):
+        if not issubclass(warning.category, categories):
             warnings.warn_explicit(warning.message, warning.category, warning.filename, warning.lineno)
         elif not notes:
             steps = f" in {count_noun(params['max_iter'], 'iteration')}" if params.get("max_iter") else ""

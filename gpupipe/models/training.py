@@ -24,7 +24,6 @@ from gpupipe.models.lightgbm.fitted import FittedLightGBM
 from gpupipe.models.linear.fitted import FittedLinear
 from gpupipe.models.neural.settings import NeuralSettings
 from gpupipe.models.scikit_learn.fitted import FittedSklearn
-from gpupipe.models.scikit_learn.settings.custom_estimator import CustomEstimator
 from gpupipe.models.target_scale import TargetScale, fit_on_scale
 from gpupipe.models.target_training import fit_quantiles, fit_targets, learns_one_quantile
 from gpupipe.models.weights import row_weights, takes_no_weights
@@ -143,10 +142,8 @@ def load_library(model: ModelSettings, task: Task, backend: Backend) -> None:
     """Import the library that trains `model`; raise DeviceError if the device of the backend has no such model."""
     if isinstance(model, NeuralSettings):
         from gpupipe.models.neural import fit as fitting  # noqa: F401
-    elif isinstance(model, CustomEstimator):
-        model.require_ready(task)
     else:
-        backend.estimator(model.estimator_name(task), {})
+        model.load_estimator(task, backend)
 
 
 def require_torch(model: NeuralSettings) -> None:
@@ -235,8 +232,9 @@ def _fit_on_host(
     X = model.matrix(rows.X, params)
     if context.validation is not None:
         context = replace(context, validation=replace(context.validation, X=model.matrix(context.validation.X, params)))
+    estimator = model.build(context, params)
     with convergence_noted(model, params) as notes:
-        estimator = _train(model, model.build(context, params), X, rows.y, rows.weights, context, threads)
+        estimator = _train(model, estimator, X, rows.y, rows.weights, context, threads)
     kind = KINDS.get(model.estimator_name(context.task), FittedSklearn)
     fitted = kind.of(estimator, context.task, tuple(context.feature_names), context.n_classes, rows.classes)
     return with_notes(fitted, *filter(None, [*notes, model.thread_note(threads)])), estimator

@@ -20,6 +20,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from gpupipe.features.statistics.row_blocks import ROWS_PER_BLOCK
+from gpupipe.models.linear.passes import BLOCK_ROWS
 from gpupipe.models.neural.architecture import Architecture
 from gpupipe.units import MIB
 
@@ -51,7 +52,10 @@ EXPORT_FACTOR = 2.3  # of a forest: its trees are copied and packed in memory
 DEVICE_CONTEXT = 512 * MIB  # allowance for the driver and libraries on the device; not measured
 
 PARTITION_ROWS = 2 * ROWS_PER_BLOCK  # approximate rows of a partition on disk
-PASS_CELL, PASS_ROW = 4, 16  # bytes of a linear model fitted in passes: cells of a partition, targets as codes
+# A linear model fitted in passes: float64 blocks and squares of the weights that a thread holds; in a partition, bytes
+# of cells and of targets.
+PASS_BLOCKS, PASS_SQUARES = 5, 3
+PASS_CELL, PASS_ROW = 4, 16
 
 PREDICT_CELL = 8  # bytes per cell of a float64 block
 PREDICT_ROWS = 131_072
@@ -70,11 +74,11 @@ class TrainingCosts:
 
 
 TRAINING: dict[str, TrainingCosts] = {
-    "LogisticRegression": TrainingCosts(16.0, 42.0),  # newton-cholesky: two float64 matrices
-    "LinearRegression": TrainingCosts(16.0, 15.0),
-    "Ridge": TrainingCosts(8.0, 6.0),
-    "Lasso": TrainingCosts(8.0, 13.0),
-    "ElasticNet": TrainingCosts(8.0, 13.0),
+    "LogisticRegression": TrainingCosts(4.0, 20.0),  # lbfgs; saga is similar; newton-cholesky: `pass_bytes`
+    "Ridge": TrainingCosts(8.0, 6.0),  # sag and saga; the other solvers: `pass_bytes`
+    "LinearRegression": TrainingCosts(0.0),  # always in passes, as the next two
+    "Lasso": TrainingCosts(0.0),
+    "ElasticNet": TrainingCosts(0.0),
     "HistGradientBoostingClassifier": TrainingCosts(10.9, 76.0),
     "HistGradientBoostingRegressor": TrainingCosts(10.9, 76.0),
     "XGBClassifier": TrainingCosts(6.5, 22.0),
@@ -100,7 +104,6 @@ TRAINING: dict[str, TrainingCosts] = {
     "PluginEstimator": TrainingCosts(12.0),  # as above
 }
 CATEGORY = 120  # bytes per row and categorical column of CatBoost
-LBFGS = TrainingCosts(4.0, 20.0)  # logistic regression with lbfgs; saga is similar
 NETWORK_ROW = 32  # bytes per row: target, order, and mask of held-out rows
 NETWORK_WEIGHT = 28  # bytes per weight: value, gradient, two moments, best so far, update and temporary
 NODE = 80  # bytes per tree node
@@ -114,9 +117,14 @@ def training_bytes(name: str, params: Mapping[str, Any], n_rows: int, n_columns:
     the shape of the matrix.
     """
     cost = TRAINING[name]
-    if name == "LogisticRegression" and params.get("solver") != "newton-cholesky":
-        cost = LBFGS
     return int(cost.cell * n_rows * n_columns + cost.row * n_rows) + model_bytes(name, params, n_rows)
+
+
+def pass_bytes(n_rows: int, n_columns: int, n_outputs: int, n_threads: int) -> int:
+    """Return the bytes that a linear model needs that is trained in passes over blocks of rows."""
+    block = 8 * min(n_rows, BLOCK_ROWS) * (n_columns + 1)
+    square = 8 * (n_outputs * (n_columns + 1)) ** 2
+    return n_threads * (PASS_BLOCKS * block + PASS_SQUARES * square)
 
 
 def model_bytes(name: str, params: Mapping[str, Any], n_rows: int) -> int:

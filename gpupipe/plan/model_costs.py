@@ -10,12 +10,14 @@ from typing import Any
 
 import numpy as np
 
+from gpupipe.backends import machine
 from gpupipe.backends.gpu.estimators import ESTIMATORS, NO_TWIN, missing_library
 from gpupipe.backends.gpu.least_squares import working_bytes
 from gpupipe.backends.gpu.translation import EstimatorRefusal
 from gpupipe.backends.probe import lacks_nothing
 from gpupipe.config import ModelEntry
 from gpupipe.models.device.fitted import MISSING_FIX, missing_columns, missing_text
+from gpupipe.models.linear.settings import LinearSettings
 from gpupipe.models.neural.architecture import BLOCK_BYTES, Architecture
 from gpupipe.models.neural.settings import NeuralSettings
 from gpupipe.models.neural.training_problem import n_network_outputs
@@ -99,10 +101,18 @@ class EstimatorCosts(ModelCosts):
         return self._with_copies(n_rows, self._training_bytes)
 
     def _training_bytes(self, n_rows: int) -> int:
-        found = costs.training_bytes(self.name, self.params(n_rows), n_rows, self.n_columns)
+        model, params = self.entry.params, self.params(n_rows)
+        if isinstance(model, LinearSettings) and model.trains_in_passes(params):
+            return self.training_in_passes(n_rows)
+        found = costs.training_bytes(self.name, params, n_rows, self.n_columns)
         if self.name.startswith("CatBoost"):
             found += costs.CATEGORY * n_rows * len(self.seen.context(self.entry.params.view).categorical)
         return found
+
+    def training_in_passes(self, n_rows: int) -> int:
+        """Return the bytes of a linear model that is trained in passes over blocks of rows."""
+        n_classes = max(goal.n_classes for goal in self.seen.goal.each)
+        return costs.pass_bytes(n_rows, self.n_columns, n_classes if n_classes > 2 else 1, machine.n_threads())
 
     def device_training(self, n_rows: int) -> int:
         """Return the bytes of copies of the matrix, or of blocks of it."""

@@ -14,6 +14,7 @@ from gpupipe.partitions.training import require_partitions
 from gpupipe.partitions.training_memory import SHARE, binned_bytes, gathered_bytes
 from gpupipe.plan import costs
 from gpupipe.plan.ensemble_costs import costs_of
+from gpupipe.plan.model_costs import EstimatorCosts
 from gpupipe.plan.planner import MATRIX_CELL, Planner
 from gpupipe.training.steps import TrainingRound
 
@@ -79,8 +80,10 @@ class OutOfCorePlanner(Planner):
             need, in_files = binned_bytes(n_rows, width, room)
             return need, "histogram bins on disk, read again for every level of every tree" if in_files else ""
         gathered = max(MATRIX_CELL * n_rows * width + cost.training(n_rows), int(gathered_bytes(n_rows, width) / SHARE))
-        if gathered > room and can_fit_in_passes(entry.params, width, self.seen.context(entry.params.view)):
-            return costs.PASS_CELL * width * min(n_rows, costs.PARTITION_ROWS) + costs.PASS_ROW * n_rows, "in passes"
+        can_pass = can_fit_in_passes(entry.params, width, self.seen.context(entry.params.view))
+        if gathered > room and can_pass and isinstance(cost, EstimatorCosts):
+            partition = costs.PASS_CELL * width * min(n_rows, costs.PARTITION_ROWS) + costs.PASS_ROW * n_rows
+            return partition + cost.training_in_passes(n_rows), "in passes"
         return gathered, "trains on the whole matrix, which must fit in memory"
 
 

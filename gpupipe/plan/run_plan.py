@@ -178,7 +178,7 @@ def _error(config: Config, planner: Planner, seen: Preview) -> DeviceError | Lim
         what = "the run does not fit into memory, even with its rows on disk"
         fix = (
             f"allow {1.1 * peak / GIB:.2f} GiB (limits.memory, or the limit of the container), or replace the model "
-            "named above: xgboost, logistic_regression and ridge can train on partitions"
+            "named above: xgboost and linear models can train on partitions"
         )
     else:
         worst = max(max(s.peak_host_bytes / planner.host.limit, _share(s, planner.device)) for s in planner.stages)

@@ -41,12 +41,14 @@ _LOGISTIC = {
     "dual": _only(False, "it is a formulation of liblinear", "false"),
     "intercept_scaling": _only(1, "it is a setting of liblinear", "1"),
     "random_state": _DIRECT,
+    "n_jobs": _THREADS,
 }
 _LINEAR = {
     **_same("fit_intercept"),
     "copy_X": ParameterRule(why="it never writes to the matrix"),
     "tol": _only(1e-10, "it drops directions by a fixed threshold", "1e-10"),
     "positive": _NON_NEGATIVE,
+    "n_jobs": _THREADS,
 }
 _RIDGE = {
     **_same("alpha fit_intercept copy_X max_iter tol"),
@@ -59,6 +61,7 @@ _RIDGE = {
     ),
     "positive": _NON_NEGATIVE,
     "random_state": _DIRECT,
+    "n_jobs": _THREADS,
 }
 _LASSO = {
     **_same("alpha fit_intercept max_iter"),
@@ -68,6 +71,7 @@ _LASSO = {
     "positive": _NON_NEGATIVE,
     "random_state": ParameterRule(why="only the random order of columns uses it"),
     "copy_X": ParameterRule(why="it never writes to the matrix"),
+    "n_jobs": _THREADS,
 }
 _FOREST = {
     **_same("n_estimators max_depth min_samples_split min_samples_leaf max_features bootstrap random_state"),

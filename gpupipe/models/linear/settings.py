@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from importlib import import_module
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 from pydantic import Field
 
@@ -22,15 +23,17 @@ from gpupipe.tasks import CLASSIFICATION, REGRESSION, Task
 from gpupipe.typing import Matrix
 
 if TYPE_CHECKING:
+    from gpupipe.backends.base import Backend
     from gpupipe.models.context import FitContext
     from gpupipe.typing import Array
 
 # Below this many columns a BLAS call is too small for several threads: on a busy machine with 2 cores, OpenBLAS with
 # two threads took 1.5 times as long in lbfgs, 5 times in least squares and 10 times in newton-cholesky.
 WIDE = 256
-# Newton's method keeps two float64 matrices: 16 bytes per cell, 1.6 GB at this limit. Its Hessian has
-# (classes × columns)² cells.
-NEWTON_CELLS = 100_000_000
+# For Newton's method a GPU would get a float64 copy of the matrix: 0.8 GB at this number of cells.
+DEVICE_CELLS = 100_000_000
+SMOOTH = ("auto", "lbfgs", "newton-cg", "newton-cholesky")  # these solvers reach the same minimum
+NEWTON = "gpupipe.models.linear.newton"
 L2_SOLVERS = ("lbfgs", "newton-cg", "newton-cholesky", "sag")
 SOLVERS: dict[Task, tuple[str, ...]] = {
     "binary": ("auto", *L2_SOLVERS, "saga", "liblinear"),
@@ -38,17 +41,44 @@ SOLVERS: dict[Task, tuple[str, ...]] = {
 }
 
 
-class _Linear(ModelSettings):
-    """Base of the linear models: one BLAS thread for a narrow matrix."""
+class LinearSettings(ModelSettings):
+    """Base of the linear models.
+
+    Newton's method and least squares read the matrix in passes over blocks of rows. The other solvers are
+    scikit-learn's.
+    """
+
+    takes_threads = True
 
     def blas_threads(self, n_features: int, n_threads: int) -> int:
         return 1 if n_features < WIDE else n_threads
 
+    def can_train_in_passes(self) -> bool:
+        """Return whether the model can be trained by `pass_solver`, also over partitions of the matrix."""
+        raise NotImplementedError
 
-class _LinearRegressor(_Linear):
+    def trains_in_passes(self, params: Mapping[str, Any]) -> bool:
+        """Return whether `pass_solver` trains it on a matrix in memory, for the arguments of scikit-learn's class."""
+        return self.can_train_in_passes()
+
+    def pass_solver(self, context: FitContext, params: Mapping[str, Any]) -> Any:
+        """Return the unfitted estimator with ``fit`` and ``fit_passes`` for the arguments of scikit-learn's class."""
+        raise NotImplementedError
+
+    def build(self, context: FitContext, params: Mapping[str, Any]) -> Any:
+        is_own = context.backend.name == "cpu" and self.trains_in_passes(params)
+        return self.pass_solver(context, params) if is_own else self._of_library(context, params)
+
+    def _of_library(self, context: FitContext, params: Mapping[str, Any]) -> Any:
+        """Return the estimator of a library, without ``n_jobs``: it has no effect on a dense matrix and one target."""
+        return super().build(context, {name: value for name, value in params.items() if name != "n_jobs"})
+
+
+class _LinearRegressor(LinearSettings):
     """Least squares in float64: in float32 the normal equations lose columns of small scale to rounding."""
 
     tasks = REGRESSION
+    takes_mean: ClassVar[bool] = False  # the objective is the mean of the squared errors instead of their sum
     if TYPE_CHECKING:
         fit_intercept: bool
 
@@ -56,23 +86,42 @@ class _LinearRegressor(_Linear):
         return "shift" if self.fit_intercept else "none"
 
     def estimator_params(self, task: Task) -> dict[str, Any]:
-        # The float64 matrix is a private copy, so it may be centered in place.
+        # scikit-learn gets private copies of the data, so they may be overwritten.
         return {**super().estimator_params(task), "copy_X": False}
 
+    def can_train_in_passes(self) -> bool:
+        return True
+
+    def blas_threads(self, n_features: int, n_threads: int) -> int:
+        return 1 if self.can_train_in_passes() else super().blas_threads(n_features, n_threads)
+
+    def solves_products(self) -> bool:
+        """Return whether the estimator of scikit-learn computes the products of the columns."""
+        return False
+
+    def pass_solver(self, context: FitContext, params: Mapping[str, Any]) -> Any:
+        from gpupipe.models.linear.least_squares import ReducedLeastSquares
+
+        estimator = self._of_library(context, {**params, "fit_intercept": False})
+        return ReducedLeastSquares(
+            estimator, self.fit_intercept, self.solves_products(), self.takes_mean, params["n_jobs"]
+        )
+
     def matrix(self, X: Array, params: Mapping[str, Any]) -> Array:
-        return X.astype("float64", order="F")
+        return X if self.trains_in_passes(params) else X.astype("float64", order="F")
 
 
 @MODELS.register("logistic_regression")
-class LogisticRegression(_Linear):
+class LogisticRegression(LinearSettings):
     """Logistic regression, binary or multinomial.
 
-    Runs scikit-learn's ``LogisticRegression`` on the CPU and cuML's on the GPU, which uses a quasi-Newton method for
-    every ``solver``. It reads the dense view.
+    Runs on the CPU in gpupipe for the solver newton-cholesky, in scikit-learn's ``LogisticRegression`` for the others;
+    on the GPU in cuML's, which uses a quasi-Newton method for every ``solver``. It reads the dense view.
 
-    Two defaults differ from scikit-learn's. ``max_iter`` is 1000, which also converges on unscaled columns. ``solver``
-    is "auto": newton-cholesky in float64 for small problems (a third of the time of lbfgs at a slightly lower loss),
-    lbfgs in float32 for large ones, and saga if ``l1_ratio`` is above 0.
+    gpupipe's newton-cholesky takes the steps of scikit-learn's, in float64 and on all threads, without its copies of
+    the matrix. Two defaults differ from scikit-learn's. ``max_iter`` is 1000, which also converges on unscaled columns.
+    ``solver`` is "auto": newton-cholesky for few coefficients (a tenth of the time of lbfgs at a slightly lower loss),
+    lbfgs in float32 for many, and saga if ``l1_ratio`` is above 0.
     """
 
     tasks = CLASSIFICATION
@@ -99,7 +148,7 @@ class LogisticRegression(_Linear):
     solver: Literal["auto", "lbfgs", "liblinear", "newton-cg", "newton-cholesky", "sag", "saga"] = Field(
         "auto",
         description="Optimization algorithm. auto: saga if l1_ratio is above 0, else newton-cholesky for fewer than "
-        "256 coefficients and at most 100 million cells, else lbfgs.",
+        "256 coefficients (on a GPU: and at most 100 million cells), else lbfgs.",
     )
     max_iter: PositiveInt = Field(1000, description="Maximum number of iterations of the solver.")
 
@@ -117,21 +166,46 @@ class LogisticRegression(_Linear):
             return {"solver": "saga"}
         n_rows, n_columns = X.shape
         n_weights = n_columns * (context.n_classes if context.task == "multiclass" else 1)
-        is_small = n_weights < min(WIDE, n_rows) and n_rows * n_columns <= NEWTON_CELLS
+        is_small = n_weights < min(WIDE, n_rows)
+        is_small &= context.backend.name == "cpu" or n_rows * n_columns <= DEVICE_CELLS
         return {"solver": "newton-cholesky" if is_small else "lbfgs"}
 
-    def matrix(self, X: Array, params: Mapping[str, Any]) -> Array:
-        # In float32 the Hessian of a full one-hot encoding is numerically singular, and scikit-learn restarts with
-        # lbfgs.
-        return X.astype("float64", order="C") if params["solver"] == "newton-cholesky" else X
+    def modules(self, task: Task, backend: Backend) -> tuple[str, ...]:
+        return (NEWTON,) if self._is_own(backend) else super().modules(task, backend)
+
+    def load_estimator(self, task: Task, backend: Backend) -> None:
+        if self._is_own(backend):
+            import_module(NEWTON)
+        else:
+            super().load_estimator(task, backend)
+
+    def _is_own(self, backend: Backend) -> bool:
+        """Return whether gpupipe trains it, unless the matrix has many columns."""
+        solves_here = self.solver == "newton-cholesky" or (self.solver == "auto" and self.l1_ratio == 0)
+        return backend.name == "cpu" and solves_here
+
+    def blas_threads(self, n_features: int, n_threads: int) -> int:
+        return 1 if self.solver == "newton-cholesky" else super().blas_threads(n_features, n_threads)
+
+    def can_train_in_passes(self) -> bool:
+        return self.l1_ratio == 0 and not self.dual and self.solver in SMOOTH
+
+    def trains_in_passes(self, params: Mapping[str, Any]) -> bool:
+        return bool(params["solver"] == "newton-cholesky")
+
+    def pass_solver(self, context: FitContext, params: Mapping[str, Any]) -> Any:
+        from gpupipe.models.linear.newton import NewtonLogisticRegression
+
+        return NewtonLogisticRegression(self.C, self.fit_intercept, self.tol, self.max_iter, params["n_jobs"])
 
 
 @MODELS.register("linear_regression")
 class LinearRegression(_LinearRegressor):
     """Ordinary least squares regression.
 
-    Runs scikit-learn's ``LinearRegression`` on the CPU and gpupipe's own least squares on the GPU, which treats columns
-    as collinear below a relative distance of 1e-6. It reads the dense view and computes in float64.
+    Runs scikit-learn's ``LinearRegression`` on the CPU, on a triangular factor of the rows, and gpupipe's own least
+    squares on the GPU, which treats columns as collinear below a relative distance of 1e-6. It reads the dense view and
+    computes in float64.
 
     One default differs from scikit-learn's: ``tol`` is 1e-10 instead of 1e-6. At 1e-6 scikit-learn silently drops a
     column of ratios next to an income in cents.
@@ -155,8 +229,8 @@ class LinearRegression(_LinearRegressor):
 class Ridge(_LinearRegressor):
     """Ridge regression: least squares with an L2 penalty.
 
-    Runs scikit-learn's ``Ridge`` on the CPU and cuML's on the GPU. It reads the dense view and computes in float64. All
-    defaults are scikit-learn's.
+    Runs scikit-learn's ``Ridge`` on the CPU, on a triangular factor of the rows (sag and saga: on all rows), and cuML's
+    on the GPU. It reads the dense view and computes in float64. All defaults are scikit-learn's.
     """
 
     contradictions = (
@@ -179,16 +253,25 @@ class Ridge(_LinearRegressor):
     def estimator_name(self, task: Task) -> str:
         return "Ridge"
 
+    def can_train_in_passes(self) -> bool:
+        return self.solver not in ("sag", "saga")  # these visit single rows
+
+    def solves_products(self) -> bool:
+        return self.solver in ("auto", "cholesky") and not self.positive and self.alpha > 0
+
 
 @MODELS.register("lasso")
 class Lasso(_LinearRegressor):
     """Lasso: least squares with an L1 penalty, which gives sparse coefficients.
 
-    Runs scikit-learn's ``Lasso`` on the CPU and cuML's on the GPU. It reads the dense view and computes in float64.
+    Runs scikit-learn's ``Lasso`` on the CPU, on a triangular factor of the rows, and cuML's on the GPU. It reads the
+    dense view and computes in float64.
 
     One default differs from scikit-learn's: ``precompute`` is true. Tables have many more rows than columns, and with
     the Gram matrix a step does not read all rows.
     """
+
+    takes_mean = True
 
     alpha: NonNegative = Field(1.0, description="Strength of the L1 penalty.")
     fit_intercept: bool = Field(True, description="Fit an intercept, which is not penalized.")
@@ -203,17 +286,22 @@ class Lasso(_LinearRegressor):
     def estimator_name(self, task: Task) -> str:
         return "Lasso"
 
+    def solves_products(self) -> bool:
+        return self.precompute
+
 
 @MODELS.register("elastic_net")
 class ElasticNet(_LinearRegressor):
     """Elastic net: least squares with L1 and L2 penalties.
 
-    Runs scikit-learn's ``ElasticNet`` on the CPU and cuML's on the GPU. It reads the dense view and computes in
-    float64.
+    Runs scikit-learn's ``ElasticNet`` on the CPU, on a triangular factor of the rows, and cuML's on the GPU. It reads
+    the dense view and computes in float64.
 
     One default differs from scikit-learn's: ``precompute`` is true. Tables have many more rows than columns, and with
     the Gram matrix a step does not read all rows.
     """
+
+    takes_mean = True
 
     alpha: NonNegative = Field(1.0, description="Strength of both penalties together.")
     l1_ratio: Annotated[float, Field(ge=0, le=1)] = Field(
@@ -230,3 +318,6 @@ class ElasticNet(_LinearRegressor):
 
     def estimator_name(self, task: Task) -> str:
         return "ElasticNet"
+
+    def solves_products(self) -> bool:
+        return self.precompute

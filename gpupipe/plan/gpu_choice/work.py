@@ -119,7 +119,7 @@ def logistic(params: Mapping[str, Any], n_rows: int, n_columns: int, n_outputs: 
     if params.get("solver") == "newton-cholesky" and not on_device:
         n = min(NEWTON_ITERATIONS, params.get("max_iter", NEWTON_ITERATIONS))
         hessian = 2.0 * cells * n_columns * n_outputs**2
-        return Work(n_bytes=n * 4 * DOUBLE * cells, double_flops=n * hessian, n_steps=n)
+        return Work(n_bytes=n * 2 * DOUBLE * cells, double_flops=n * hessian, n_steps=n)
     n = min(LBFGS_ITERATIONS, params.get("max_iter", LBFGS_ITERATIONS))
     size = DOUBLE if params.get("solver") == "newton-cholesky" else FLOAT
     products = 4.0 * cells * n_outputs
@@ -128,7 +128,7 @@ def logistic(params: Mapping[str, Any], n_rows: int, n_columns: int, n_outputs: 
 
 
 def least_squares(name: str, n_rows: int, n_columns: int) -> Work:
-    """Return the work of a linear regression in float64: a decomposition, or the matrix of products of columns."""
+    """Return the work of a linear regression in float64: a triangular factor, or the matrix of products of columns."""
     cells = n_rows * n_columns
     factor = 6.0 if name == "LinearRegression" else 2.0
     return Work(n_bytes=6 * DOUBLE * cells, double_flops=factor * cells * n_columns, n_steps=1)

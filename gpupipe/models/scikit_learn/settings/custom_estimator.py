@@ -58,6 +58,9 @@ class CustomEstimator(ModelSettings):
     def matrix(self, X: Array, params: Mapping[str, Any]) -> Array:
         return X.astype("float32", order="C")  # a copy: estimators may write to their input
 
+    def load_estimator(self, task: Task, backend: Backend) -> None:
+        self.require_ready(task)
+
     def require_ready(self, task: Task) -> None:
         self._make(task, seed=0, n_threads=1)
 
