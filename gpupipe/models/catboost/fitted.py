@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 from gpupipe.models.catboost.rows import tree_sums
 from gpupipe.models.files.description import Description
-from gpupipe.models.fitted.base import FittedModel
+from gpupipe.models.fitted.base import LEVEL_SECONDS, FittedModel
 from gpupipe.models.fitted.prediction import Prediction
 from gpupipe.models.fitted.row_blocks import BlockPredictor
 from gpupipe.models.fitted.row_estimator import RowEstimator
@@ -74,6 +74,10 @@ class FittedCatBoost(FittedModel):
         from gpupipe.models.catboost.trees import read_trees
 
         return CatBoostPredictor(read_trees(data, expected))
+
+    @property
+    def row_seconds(self) -> float:
+        return LEVEL_SECONDS * float(self.estimator.trees.tree_depth.sum())
 
     def predict(self, X: Array) -> Prediction:
         return self._prediction(self.estimator.sums(X))

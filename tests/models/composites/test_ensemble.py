@@ -93,6 +93,23 @@ def test_a_class_that_a_model_was_not_trained_on_has_probability_0_in_it(
     np.testing.assert_allclose(found.output[:, 1], alone[:, 1] / 2, rtol=1e-12)
 
 
+@pytest.mark.parametrize("task", list(LINEAR))
+def test_the_first_models_of_each_member_are_an_ensemble(
+    task: str, ensembles: dict[str, FittedEnsemble], tables: dict[str, Data]
+) -> None:
+    ensemble, X = ensembles[task], tables[task].X_test
+    assert ensemble.most_models == 3
+    assert ensemble.of_first_models(3) is ensemble
+    two = ensemble.of_first_models(2)
+    assert [len(member.models) for member in two.members] == [2, 2, 1]
+    np.testing.assert_allclose(two.predict(X).output, mean_of_models(two, X), rtol=1e-12)
+    assert two.weights() == ensemble.weights()
+    assert two.row_seconds < ensemble.row_seconds == pytest.approx(sum(model.row_seconds for model in ensemble.models))
+    tree, linear = ensemble.models[0], ensemble.models[2]
+    assert tree.most_models == 1 and tree.of_first_models(1) is tree
+    assert linear.row_seconds < tree.row_seconds
+
+
 def test_columns_that_no_member_reads_can_be_dropped(
     ensembles: dict[str, FittedEnsemble], tables: dict[str, Data]
 ) -> None:
