@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 from gpupipe.models.catboost.rows import tree_sums
 from gpupipe.models.files.description import Description
-from gpupipe.models.fitted.base import LEVEL_SECONDS, FittedModel
+from gpupipe.models.fitted.base import FittedModel
 from gpupipe.models.fitted.prediction import Prediction
 from gpupipe.models.fitted.row_blocks import BlockPredictor
 from gpupipe.models.fitted.row_estimator import RowEstimator
@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from gpupipe.models.contributions.base import Explainer
     from gpupipe.typing import Array, HostArray
     from gpupipe_kernels.engines import HostEngine
+
+LEVEL_SECONDS = 3e-9  # nominal, of a tree and a row; see `FittedModel.row_seconds`
 
 
 class CatBoostPredictor:

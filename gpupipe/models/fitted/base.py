@@ -22,14 +22,16 @@ if TYPE_CHECKING:
     from gpupipe_kernels.engines import HostEngine
 
 
-# Nominal seconds of a processor core: for a column of a row, for a product of two numbers, and for a level of a tree.
-# Measured on rows by the ten thousand; trees of 8 to 300 nodes, of all libraries, took 2 to 13 ns.
-COLUMN_SECONDS, PRODUCT_SECONDS, LEVEL_SECONDS = 2e-8, 1e-9, 6e-9
+# Nominal seconds of a processor core: for a column of a row, and for a product of two numbers.
+COLUMN_SECONDS, PRODUCT_SECONDS = 2e-8, 1e-9
 
 
-def tree_seconds(n_trees: int, n_nodes: int) -> float:
-    """Return the nominal seconds of one row for trees with `n_nodes` nodes in total, by the depth of balanced trees."""
-    return LEVEL_SECONDS * n_trees * math.log2(max(2.0, n_nodes / max(1, n_trees)))
+def tree_seconds(n_trees: int, n_nodes: int, level_seconds: float) -> float:
+    """Return the nominal seconds of one row for trees with `n_nodes` nodes in total, by the depth of balanced trees.
+
+    `level_seconds` is for a level of a tree, measured with ten thousand rows and trees of 20 to 300 nodes.
+    """
+    return level_seconds * n_trees * math.log2(max(2.0, n_nodes / max(1, n_trees)))
 
 
 @dataclass(frozen=True, repr=False)

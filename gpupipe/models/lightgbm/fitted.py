@@ -70,7 +70,7 @@ class FittedLightGBM(FittedModel):
     @property
     def row_seconds(self) -> float:
         packed = self.estimator.trees.packed
-        return tree_seconds(len(packed.trees), len(packed.nodes))
+        return tree_seconds(len(packed.trees), len(packed.nodes), 1.2e-8)
 
     def predict(self, X: Array) -> Prediction:
         return self._prediction(self.estimator.outputs(X))

@@ -66,12 +66,12 @@ class FittedSklearn(FittedModel):
         estimator = self.estimator
         name, n_columns = type(estimator).__name__, max(1, len(self.feature_names))
         if name in FORESTS:
-            trees = [tree.tree_.node_count for tree in estimator.estimators_]
+            trees, level_seconds = [tree.tree_.node_count for tree in estimator.estimators_], 3.5e-9
         elif name in HIST_BOOSTING:
-            trees = [len(tree.nodes) for trees in estimator._predictors for tree in trees]
+            trees, level_seconds = [len(tree.nodes) for trees in estimator._predictors for tree in trees], 1.7e-8
         else:
             return PRODUCT_SECONDS * getattr(estimator, "n_samples_fit_", 0) * n_columns + super().row_seconds
-        return tree_seconds(len(trees), sum(trees))
+        return tree_seconds(len(trees), sum(trees), level_seconds)
 
     def predict(self, X: Array) -> Prediction:
         """Predict the rows of `X`, in blocks."""

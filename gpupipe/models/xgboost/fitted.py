@@ -93,7 +93,7 @@ class FittedXGBoost(FittedModel):
         """Nominal seconds for a row, with trees of `NODES` nodes: their number is not read."""
         n_rounds = self._rounds()[1] or self.estimator.num_boosted_rounds()
         n_trees = n_rounds * (max(1, self.n_outputs) if self.task != "multiclass" else len(self.classes))
-        return tree_seconds(n_trees, NODES * n_trees)
+        return tree_seconds(n_trees, NODES * n_trees, 2e-9)
 
     def predict(self, X: Array) -> Prediction:
         stored = self.estimator
