@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from itertools import chain
 from typing import TypeVar
 
 from gpupipe.random_streams import make_generator
@@ -38,6 +40,7 @@ def permutation_importance(
     repeats: int = 3,
     seed: int = 0,
     batch_bytes: int = BATCH_BYTES,
+    n_threads: int = 1,
 ) -> list[ColumnImportance]:
     """Return the importance of each group of columns, most important first.
 
@@ -51,23 +54,32 @@ def permutation_importance(
     - `score`: returns the score of a copy, greater is better, from these predictions and the slice of its rows
     - `X` (array, shape (n, d)): on the host, not modified
     - `groups`: matrix columns that are computed from each input column; they are shuffled together
+    - `n_threads`: number of batches to predict at the same time; both functions must then be thread-safe
     """
     import numpy as np
 
     generator, n = make_generator(seed, "permutation importance"), len(X)
     shuffled = [[], *(list(columns) for columns in groups.values() for _ in range(repeats))]
-    scores: list[float] = []
-    step = max(1, batch_bytes // max(1, X.nbytes))
-    for start in range(0, len(shuffled), step):
-        batch = shuffled[start : start + step]
+    step = max(1, min(batch_bytes // max(1, X.nbytes), -(-len(shuffled) // n_threads)))
+    orders = [generator.permutation(n) if columns else None for columns in shuffled]
+
+    def scores_of(start: int) -> list[float]:
+        batch = list(zip(shuffled, orders, strict=True))[start : start + step]
         stacked = np.empty((n * len(batch), X.shape[1]), X.dtype, order="F")
         parts = [slice(i * n, (i + 1) * n) for i in range(len(batch))]
-        for part, columns in zip(parts, batch, strict=True):
+        for part, (columns, order) in zip(parts, batch, strict=True):
             stacked[part] = X
             if columns:
-                stacked[part, columns] = X[:, columns][generator.permutation(n)]
+                stacked[part, columns] = X[:, columns][order]
         predicted = predict(stacked)
-        scores += [score(predicted, part) for part in parts]
+        return [score(predicted, part) for part in parts]
+
+    starts = range(0, len(shuffled), step)
+    if n_threads == 1:
+        scores = list(chain.from_iterable(map(scores_of, starts)))
+    else:
+        with ThreadPoolExecutor(n_threads) as pool:
+            scores = list(chain.from_iterable(pool.map(scores_of, starts)))
     drops = (scores[0] - np.array(scores[1:])).reshape(len(groups), repeats)
     found = [
         ColumnImportance(name, float(own.mean()), float(own.std())) for name, own in zip(groups, drops, strict=True)

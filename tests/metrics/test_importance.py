@@ -72,9 +72,9 @@ def test_the_matrix_is_unchanged_and_the_seed_determines_the_result(model: Any) 
     np.testing.assert_array_equal(X, before)
 
 
-@pytest.mark.parametrize("copies", [1, 2, 7, 1_000])
+@pytest.mark.parametrize(("copies", "n_threads"), [(1, 1), (2, 1), (7, 1), (1_000, 1), (2, 3), (1_000, 3)])
 def test_copies_that_are_predicted_together_have_the_importances_of_one_after_the_other(
-    model: Any, copies: int
+    model: Any, copies: int, n_threads: int
 ) -> None:
     ridge, X, y, names = model
     groups, n, sizes = {"sex and age": [1, 0], names[2]: [2], names[8]: [8]}, len(X), []
@@ -92,8 +92,10 @@ def test_copies_that_are_predicted_together_have_the_importances_of_one_after_th
         sizes.append(len(stacked) // n)
         return ridge.predict(stacked)
 
-    found = permutation_importance(predict, _score(y), X, groups, seed=4, batch_bytes=copies * X.nbytes)
+    found = permutation_importance(
+        predict, _score(y), X, groups, seed=4, batch_bytes=copies * X.nbytes, n_threads=n_threads
+    )
     assert {each.name: pytest.approx((each.mean, each.std), abs=1e-12) for each in found} == expected
     assert sum(sizes) == 1 + 3 * len(groups)
-    assert max(sizes) == min(copies, 10)
+    assert max(sizes) == min(copies, -(-10 // n_threads))
     np.testing.assert_array_equal(X, before)

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from operator import itemgetter
 
 import numpy as np
 
 from gpupipe.backends.base import Backend
+from gpupipe.backends.threads import limit_threads
 from gpupipe.metrics import (
     METRICS,
     ColumnImportance,
@@ -26,6 +28,7 @@ from gpupipe.metrics import (
 from gpupipe.model_parts.decision import Decision
 from gpupipe.model_parts.goal import Truth
 from gpupipe.models import FittedModel, Prediction
+from gpupipe.models.composites.ensemble import FittedEnsemble
 from gpupipe.models.fitted.row_blocks import repeated_predictions
 from gpupipe.models.matrix import gather_rows
 from gpupipe.models.progress import ProgressReport
@@ -181,12 +184,16 @@ def measure_importances(
     if len(groups) > work.n_columns:
         groups = _heaviest(groups, work.n_columns, model, X, decision, backend, stage)
     n_copies = 0
+    # Threads of OpenMP wait for each other after every tree, which takes long on a busy machine: batches do not.
+    n_threads = backend.n_threads if backend.name == "cpu" and isinstance(model, FittedEnsemble) else 1
+    is_single = n_threads == 1
     name = job.metrics[0]
     measured, sign = replace(job, metrics=(name,)), 1.0 if METRICS.get(name).greater_is_better else -1.0
 
     def predict(stacked: Array) -> Prediction:
         nonlocal n_copies
-        found = model.predict(backend.to_device(stacked))
+        with repeated_predictions(work.predicted_rows), nullcontext() if is_single else limit_threads(openmp=1):
+            found = model.predict(backend.to_device(stacked))
         n_copies += len(stacked) // len(X)
         return found
 
@@ -196,8 +203,10 @@ def measure_importances(
     def columns_done() -> ProgressReport:  # the first copy is not shuffled
         return ProgressReport(max(0, n_copies - 1) // work.repeats, len(groups), "column")
 
-    with job.timeline.show_progress(columns_done), repeated_predictions(work.predicted_rows):
-        found = permutation_importance(predict, score, X, groups, repeats=work.repeats, seed=job.config.seed)
+    with job.timeline.show_progress(columns_done), nullcontext() if is_single else limit_threads(blas=1):
+        found = permutation_importance(
+            predict, score, X, groups, repeats=work.repeats, seed=job.config.seed, n_threads=n_threads
+        )
     return MeasuredImportances(found, replace(work, n_rows=len(X), n_columns=len(groups)))
 
 

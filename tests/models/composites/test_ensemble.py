@@ -14,8 +14,12 @@ from typing import Any
 
 import numpy as np
 import pytest
+from sklearn.base import BaseEstimator, RegressorMixin
+from sklearn.inspection import permutation_importance
+from sklearn.metrics import r2_score
 
 from gpupipe.errors import ArtifactError
+from gpupipe.metrics import permutation_importance as importances
 from gpupipe.models.composites.ensemble import EnsembleMember, FittedEnsemble
 from gpupipe.models.device.fitted import HostModel
 from gpupipe.models.fitted.base import FittedModel
@@ -108,6 +112,44 @@ def test_the_first_models_of_each_member_are_an_ensemble(
     tree, linear = ensemble.models[0], ensemble.models[2]
     assert tree.most_models == 1 and tree.of_first_models(1) is tree
     assert linear.row_seconds < tree.row_seconds
+
+
+class Wrapped(RegressorMixin, BaseEstimator):
+    """An ensemble as scikit-learn's functions take estimators."""
+
+    def __init__(self, ensemble: FittedEnsemble) -> None:
+        self.ensemble = ensemble
+
+    def fit(self, X: Any, y: Any) -> None:
+        raise AssertionError("it is trained")
+
+    def predict(self, X: Any) -> Any:
+        return mean_of_models(self.ensemble, X)
+
+
+def test_importances_of_all_models_at_once_are_those_of_scikit_learn(
+    ensembles: dict[str, FittedEnsemble], tables: dict[str, Data]
+) -> None:
+    ensemble, X = ensembles["regression"], tables["regression"].X_test
+    y = ensemble.predict(X).value + np.random.default_rng(0).normal(size=len(X))
+    columns, repeats = range(X.shape[1]), 40
+    reference = permutation_importance(Wrapped(ensemble), X, y, scoring="r2", n_repeats=repeats, random_state=0)
+    found = [
+        importances(
+            lambda stacked: ensemble.predict(stacked).output,
+            lambda predicted, part: r2_score(y, predicted[part]),
+            np.asarray(X),
+            {str(column): [column] for column in columns},
+            repeats=repeats,
+            n_threads=n_threads,
+        )
+        for n_threads in (1, 3)
+    ]
+    assert found[0] == found[1]
+    by_column = {int(each.name): each.mean for each in found[0]}
+    error = reference.importances_std.max() / np.sqrt(repeats)
+    np.testing.assert_allclose([by_column[column] for column in columns], reference.importances_mean, atol=5 * error)
+    assert by_column[8] == 0.0  # no member reads it
 
 
 def test_columns_that_no_member_reads_can_be_dropped(
