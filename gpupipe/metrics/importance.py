@@ -9,7 +9,7 @@ from itertools import chain
 from typing import TypeVar
 
 from gpupipe.random_streams import make_generator
-from gpupipe.typing import HostArray
+from gpupipe.typing import Array
 from gpupipe.units import MIB
 
 BATCH_BYTES = 16 * MIB  # of shuffled copies that are predicted at once
@@ -32,9 +32,9 @@ class ColumnImportance:
 
 
 def permutation_importance(
-    predict: Callable[[HostArray], Predicted],
+    predict: Callable[[Array], Predicted],
     score: Callable[[Predicted, slice], float],
-    X: HostArray,
+    X: Array,
     groups: Mapping[str, Sequence[int]],
     *,
     repeats: int = 3,

@@ -3,6 +3,7 @@
 ``settings``   the ``report:`` section;  ``data``   contents of a page;  ``render``  writes it
 ``sentences``  the result in words;      ``gains``  table of gains;      ``plots``   SVG
 ``environment``, ``theme``, ``text``, ``inline``      templates, colours, numbers and SVG files of all pages
+``template_cache``                                    compiled templates on disk
 ``search_record``, ``tried_counts``, ``tuning_plot``, ``generated_features``   what a run tried
 ``intervals``, ``slices``                             measured coverage, and metrics of slices
 ``hardware``, ``hardware_text``                       counters below the timeline

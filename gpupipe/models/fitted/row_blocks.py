@@ -25,7 +25,7 @@ _expected_rows: ContextVar[int] = ContextVar("expected_rows", default=0)
 
 @contextmanager
 def repeated_predictions(n_rows: int) -> Iterator[None]:
-    """Choose the loops of `BlockPredictor` in this context by the `n_rows` rows that are predicted in several calls."""
+    """Choose the loops of `BlockPredictor` in this context by `n_rows`, those that several calls predict together."""
     token = _expected_rows.set(n_rows)
     try:
         yield

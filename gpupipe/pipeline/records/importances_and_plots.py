@@ -167,7 +167,8 @@ def measure_importances(
     settings = job.config.evaluate.importance_settings
     if settings is None or explained is None:
         return MeasuredImportances()
-    trained, decision, backend = outcome.explained.trained, outcome.explained_decision, job.backend
+    trained, backend = outcome.explained.trained, job.backend
+    decision = outcome.explained_decision
     groups = _columns_of_inputs(trained)
     model = trained.model
     whole = ImportanceWork(len(explained.rows), settings.repeats, min(len(groups), settings.columns), model.most_models)
@@ -187,12 +188,13 @@ def measure_importances(
     # Threads of OpenMP wait for each other after every tree, which takes long on a busy machine: batches do not.
     n_threads = backend.n_threads if backend.name == "cpu" and isinstance(model, FittedEnsemble) else 1
     is_single = n_threads == 1
+    n_expected = work.predicted_rows * len(model.models)  # models of one library share compiled loops
     name = job.metrics[0]
     measured, sign = replace(job, metrics=(name,)), 1.0 if METRICS.get(name).greater_is_better else -1.0
 
     def predict(stacked: Array) -> Prediction:
         nonlocal n_copies
-        with repeated_predictions(work.predicted_rows), nullcontext() if is_single else limit_threads(openmp=1):
+        with repeated_predictions(n_expected), nullcontext() if is_single else limit_threads(openmp=1):
             found = model.predict(backend.to_device(stacked))
         n_copies += len(stacked) // len(X)
         return found

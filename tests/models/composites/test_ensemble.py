@@ -105,6 +105,7 @@ def test_the_first_models_of_each_member_are_an_ensemble(
     assert ensemble.most_models == 3
     assert ensemble.of_first_models(3) is ensemble
     two = ensemble.of_first_models(2)
+    assert isinstance(two, FittedEnsemble)
     assert [len(member.models) for member in two.members] == [2, 2, 1]
     np.testing.assert_allclose(two.predict(X).output, mean_of_models(two, X), rtol=1e-12)
     assert two.weights() == ensemble.weights()
@@ -131,7 +132,7 @@ def test_importances_of_all_models_at_once_are_those_of_scikit_learn(
     ensembles: dict[str, FittedEnsemble], tables: dict[str, Data]
 ) -> None:
     ensemble, X = ensembles["regression"], tables["regression"].X_test
-    y = ensemble.predict(X).value + np.random.default_rng(0).normal(size=len(X))
+    y = ensemble.predict(X).output + np.random.default_rng(0).normal(size=len(X))
     columns, repeats = range(X.shape[1]), 40
     reference = permutation_importance(Wrapped(ensemble), X, y, scoring="r2", n_repeats=repeats, random_state=0)
     found = [
