@@ -34,6 +34,7 @@ Purpose = Literal[
     "clustered rows",
     "residuals",
     "explained rows",
+    "rows of importances",
     "rows with contributions",
     "permutation importance",
     "permutations of players",

@@ -32,7 +32,12 @@ MetricName = Annotated[str, AfterValidator(_known)]
 
 
 class Importance(Settings):
-    """Permutation importance of the input columns."""
+    """Permutation importance of the input columns.
+
+    Unless a field is stated, the work is limited to that of about 4 seconds of one processor core, predicted from the
+    size of the model: fewer rows, fewer models of each member of an ensemble, fewer shuffles, fewer columns. The
+    report says which were used.
+    """
 
     repeats: Annotated[int, Field(gt=0)] = Field(3, description="Number of shuffles of each input column.")
     rows: Annotated[int, Field(gt=0)] = Field(5_000, description="Maximum number of test rows.")

@@ -38,8 +38,9 @@ class Best(ModelSettings):
 
     time_limit: Seconds | None = Field(
         None,
-        description="Wall-clock time of all trainings of this candidate in a run: seconds, or text such as `90s` or "
-        "`10min`. Models that are predicted to take longer than what is left are skipped. null: the whole portfolio.",
+        description="Wall-clock time of this candidate in a run, from its first training to the report: seconds or "
+        "text such as `90s` or `10min`. 15 % of it, at most 30 s, are kept for explanation, export and report. Models "
+        "that are predicted to take longer than what is left are skipped. null: the whole portfolio.",
     )
     members: PositiveInt = Field(25, description="Maximum number of members.")
     folds: Annotated[int, Field(ge=2, le=30)] | None = Field(

@@ -24,7 +24,7 @@ from gpupipe.io.output_conflicts import require_no_conflict
 from gpupipe.limits.budget import enforce_limits
 from gpupipe.limits.energy import RunHardware
 from gpupipe.limits.hardware_samples import sample_hardware
-from gpupipe.metrics import ColumnImportance, undefined_notes
+from gpupipe.metrics import undefined_notes
 from gpupipe.model_parts.decision import Decision
 from gpupipe.model_parts.latency import Latency
 from gpupipe.models import Resources
@@ -35,7 +35,13 @@ from gpupipe.pipeline.records.champion_explanation import explain_champion
 from gpupipe.pipeline.records.drift_reference import collect_reference
 from gpupipe.pipeline.records.export import ModelRecords, export_model
 from gpupipe.pipeline.records.held_out_table import held_out_table
-from gpupipe.pipeline.records.importances_and_plots import ExplainedRows, ModelPlots, draw, measure_importances
+from gpupipe.pipeline.records.importances_and_plots import (
+    ExplainedRows,
+    MeasuredImportances,
+    ModelPlots,
+    draw,
+    measure_importances,
+)
 from gpupipe.pipeline.records.intervals import measure_coverage
 from gpupipe.pipeline.records.metrics_document import metrics_document
 from gpupipe.pipeline.records.rundir import RunDirectory, default_run_directory
@@ -200,7 +206,7 @@ class ExplainedRun:
     outcome: LeaderboardResult
     plots: list[ModelPlots]
     coverage: Sequence[IntervalCoverage | None]
-    importances: list[ColumnImportance] = field(default_factory=list)
+    importances: MeasuredImportances = field(default_factory=MeasuredImportances)
     contributions: list[TargetContributions] = field(default_factory=list)
 
     @property
@@ -270,13 +276,13 @@ def _export_model(explained: ExplainedRun, folder: Path, stage: Stage) -> None:
     best, trial = outcome.leaderboard[0], make_trial_rows(job, outcome.champion.features)
     with optional_part(job.timeline, "the model has no reference for `gpupipe drift`"):
         drift = collect_reference(job, outcome, explained.trained.champion_rows)
-    records = ModelRecords(explained.importances, find_identifiers(job.config, job.files), drift)
+    records = ModelRecords(explained.importances.columns, find_identifiers(job.config, job.files), drift)
     parity = export_model(folder, outcome.champion, job, outcome.decision, best.metrics, trial, records)
     if parity is not None:
         stage.note(f"reloaded on the CPU, the model gives the same output: {parity.summary}")
     with optional_part(job.timeline, "the model card was not written"):
         record = explained.trained.split.record
-        write_card(folder, job, outcome, record, explained.importances, explained.coverage, parity)
+        write_card(folder, job, outcome, record, explained.importances.columns, explained.coverage, parity)
 
 
 def report(explained: ExplainedRun, folder: Path) -> None:

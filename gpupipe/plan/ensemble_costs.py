@@ -15,6 +15,7 @@ from gpupipe.plan.preview import Preview
 from gpupipe.training.ensemble.fold_training import MOST_CELLS
 from gpupipe.training.ensemble.folds import fold_choices
 from gpupipe.training.ensemble.portfolio import PortfolioEntry, make_portfolio
+from gpupipe.training.ensemble.time_limit import round_seconds
 from gpupipe.training.steps import TrainingRound, training_steps
 from gpupipe.units import format_duration
 
@@ -105,8 +106,13 @@ class EnsembleCosts(ModelCosts):
         n_rounds = sum(isinstance(step, TrainingRound) for step in steps)
         within = ""
         if limit is not None:
-            rounds = f", {format_duration(limit / n_rounds)} for each of {n_rounds} training rounds" * (n_rounds > 1)
-            within = f", within {format_duration(limit)}{rounds}"
+            seconds = round_seconds(limit, n_rounds)
+            rounds = f" in each of {n_rounds} training rounds" * (n_rounds > 1)
+            later = format_duration(limit - n_rounds * seconds)
+            within = (
+                f", within {format_duration(seconds)}{rounds}: {format_duration(limit)} less {later} for explanation, "
+                "export and report"
+            )
         return (
             f"best: at most {n_models} models × {n_folds} folds{forests} = {n_models * n_folds + n_forests} trainings"
             f"{within}",

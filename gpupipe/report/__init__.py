@@ -4,6 +4,7 @@
 ``sentences``  the result in words;      ``gains``  table of gains
 ``plots``      of predictions;           ``axes``   draws all plots;     ``time_ticks``
 ``environment``, ``theme``, ``text``, ``inline``      templates, colours, numbers and SVG files of all pages
+``template_cache``                                    compiled templates on disk
 ``search_record``, ``tried_counts``, ``tuning_plot``, ``generated_features``   what a run tried
 ``intervals``, ``slices``                             measured coverage, and metrics of slices
 ``hardware``, ``hardware_text``                       counters below the timeline

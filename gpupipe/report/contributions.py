@@ -107,6 +107,8 @@ class TargetContributions:
     is_in_sample: bool = False
     is_calibrated: bool = False  # whether predictions are calibrated, which margins are not
     divided: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # features made of several input columns
+    n_models: int = 1  # number of explained models of each member of an ensemble, of `n_all_models`
+    n_all_models: int = 1
 
     @property
     def n_rows(self) -> int:
@@ -185,6 +187,11 @@ def contribution_note(found: TargetContributions) -> str:
         f"{found.short_unit or 'prediction'} of a row{', before calibration' if found.is_calibrated else ''}.",
         "They describe the model, not causes.",
     ]
+    if found.n_models < found.n_all_models:
+        sentences.append(
+            f"To take little time, they explain {found.n_models} of {count_noun(found.n_all_models, 'model')} of each "
+            "member of the ensemble; model.explain uses all."
+        )
     if found.divided:
         sentences.append(
             f"Contributions of {count_noun(len(found.divided), 'feature')} computed from several columns "

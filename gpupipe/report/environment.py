@@ -27,6 +27,8 @@ def html_environment(*folders: Path) -> jinja2.Environment:
     import jinja2
     from markupsafe import Markup
 
+    from gpupipe.report.template_cache import TemplateCache
+
     environment = jinja2.Environment(
         loader=jinja2.FileSystemLoader([*folders, TEMPLATES]),
         autoescape=True,
@@ -34,6 +36,7 @@ def html_environment(*folders: Path) -> jinja2.Environment:
         trim_blocks=True,
         lstrip_blocks=True,
         finalize=_finalize,
+        bytecode_cache=TemplateCache(),
     )
     filters = (
         text.number,

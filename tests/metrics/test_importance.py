@@ -8,9 +8,11 @@ import pytest
 from sklearn.datasets import load_diabetes
 from sklearn.inspection import permutation_importance as reference
 from sklearn.linear_model import Ridge
+from sklearn.metrics import r2_score
 
 from gpupipe.backends.cpu.backend import CpuBackend
 from gpupipe.metrics import METRICS, evaluate, permutation_importance
+from gpupipe.random_streams import make_generator
 
 HOST = CpuBackend()
 
@@ -21,18 +23,18 @@ def model() -> tuple[Any, Any, Any, list[str]]:
     return Ridge(alpha=0.01).fit(data.data, data.target), data.data, data.target, data.feature_names
 
 
-def _score(y: Any, predict: Callable[[Any], Any], metric: str = "r2") -> Callable[[Any, Any], float]:
+def _score(y: Any, metric: str = "r2") -> Callable[[Any, slice], float]:
     sign = 1.0 if METRICS.get(metric).greater_is_better else -1.0
 
-    def score(Z: Any, rows: Any) -> float:
-        return sign * evaluate("regression", y[rows], predict(Z), [metric], backend=HOST)[metric]
+    def score(predicted: Any, part: slice) -> float:
+        return sign * evaluate("regression", y, predicted[part], [metric], backend=HOST)[metric]
 
     return score
 
 
 def _importance(model: Any, groups: dict[str, list[int]], metric: str = "r2", **options: Any) -> list[Any]:
     ridge, X, y, _ = model
-    return permutation_importance(_score(y, ridge.predict, metric), X, groups, **options)
+    return permutation_importance(ridge.predict, _score(y, metric), X, groups, **options)
 
 
 def test_it_matches_scikit_learn(model: Any) -> None:
@@ -53,7 +55,7 @@ def test_columns_of_one_input_are_shuffled_together(model: Any) -> None:
     def predict(Z: Any) -> Any:
         return Z @ halved + ridge.intercept_
 
-    whole = permutation_importance(_score(y, predict), twice, {"bmi": [2, 10]}, repeats=20)[0].mean
+    whole = permutation_importance(predict, _score(y), twice, {"bmi": [2, 10]}, repeats=20)[0].mean
     assert whole == pytest.approx(_importance(model, {"bmi": [2]}, repeats=20)[0].mean, abs=0.02)
 
 
@@ -65,18 +67,35 @@ def test_the_matrix_is_unchanged_and_the_seed_determines_the_result(model: Any) 
     _, X, _, names = model
     before = X.copy()
     groups = {name: [j] for j, name in enumerate(names)}
-    first, second = (_importance(model, groups, rows=200, seed=3) for _ in range(2))
+    first, second = (_importance(model, groups, seed=3) for _ in range(2))
     assert first == second
     np.testing.assert_array_equal(X, before)
 
 
-def test_no_more_rows_are_predicted_than_allowed(model: Any) -> None:
-    ridge, X, y, _ = model
-    seen = []
+@pytest.mark.parametrize(("copies", "n_threads"), [(1, 1), (2, 1), (7, 1), (1_000, 1), (2, 3), (1_000, 3)])
+def test_copies_that_are_predicted_together_have_the_importances_of_one_after_the_other(
+    model: Any, copies: int, n_threads: int
+) -> None:
+    ridge, X, y, names = model
+    groups, n, sizes = {"sex and age": [1, 0], names[2]: [2], names[8]: [8]}, len(X), []
+    before, rng = X.copy(), make_generator(4, "permutation importance")
+    expected = {}
+    for name, columns in groups.items():
+        drops = []
+        for _ in range(3):
+            shuffled = X.copy()
+            shuffled[:, columns] = X[:, columns][rng.permutation(n)]
+            drops.append(r2_score(y, ridge.predict(X)) - r2_score(y, ridge.predict(shuffled)))
+        expected[name] = np.mean(drops), np.std(drops)
 
-    def predict(Z: Any) -> Any:
-        seen.append(len(Z))
-        return ridge.predict(Z)
+    def predict(stacked: Any) -> Any:
+        sizes.append(len(stacked) // n)
+        return ridge.predict(stacked)
 
-    permutation_importance(_score(y, predict), X, {"bmi": [2]}, rows=50, repeats=2)
-    assert seen == [50, 50, 50]
+    found = permutation_importance(
+        predict, _score(y), X, groups, seed=4, batch_bytes=copies * X.nbytes, n_threads=n_threads
+    )
+    assert {each.name: pytest.approx((each.mean, each.std), abs=1e-12) for each in found} == expected
+    assert sum(sizes) == 1 + 3 * len(groups)
+    assert max(sizes) == min(copies, -(-10 // n_threads))
+    np.testing.assert_array_equal(X, before)

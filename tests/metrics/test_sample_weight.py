@@ -192,13 +192,10 @@ def test_importance_is_the_loss_of_the_weighted_metric() -> None:
     y = np.where(is_first, X[:, 0], X[:, 1])  # each half depends on another column
     weight = np.where(is_first, 1.0, 1e-6)
 
-    def score(Z: Any, rows: Any) -> float:
-        found = evaluate(
-            "regression", y[rows], Z[:, 0].astype(float), ["mae"], sample_weight=weight[rows], backend=HOST
-        )
-        return -found["mae"]
+    def score(predicted: Any, part: slice) -> float:
+        return -evaluate("regression", y, predicted[part], ["mae"], sample_weight=weight, backend=HOST)["mae"]
 
-    found = permutation_importance(score, X, {"a": [0], "b": [1]})
+    found = permutation_importance(lambda Z: Z[:, 0].astype(float), score, X, {"a": [0], "b": [1]})
     assert [each.name for each in found] == ["a", "b"]
     shuffled = np.abs(X[:200, 0][:, None] - X[:, 0]).mean()
     assert found[0].mean == pytest.approx(shuffled, rel=0.15)

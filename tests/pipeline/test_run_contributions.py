@@ -12,14 +12,16 @@ import pandas as pd
 import pytest
 
 from gpupipe.config import parse_config
+from gpupipe.models.composites.ensemble import EnsembleMember, FittedEnsemble
+from gpupipe.models.linear.fitted import Coefficients, FittedLinear
 from gpupipe.models.xgboost.fitted import FittedXGBoost
 from gpupipe.pipeline import run as run_module
-from gpupipe.pipeline.records.champion_explanation import explain_champion
+from gpupipe.pipeline.records.champion_explanation import explain_champion, models_to_explain
 from gpupipe.pipeline.records.importances_and_plots import ExplainedRows
 from gpupipe.pipeline.result import Run
 from gpupipe.pipeline.run import run_pipeline
 from gpupipe.random_streams import make_generator
-from gpupipe.report.contributions import TargetContributions
+from gpupipe.report.contributions import TargetContributions, contribution_note
 
 HOSTILE = "<b onload=alert(1)>&\"'{{ 7*7 }}"
 MINUS = "\N{MINUS SIGN}"
@@ -159,3 +161,31 @@ def test_clusters_and_models_that_fail_have_no_section(monkeypatch: pytest.Monke
     shown = RecordedRun(monkeypatch, tmp_path / "failed", source=source, models=[XGBOOST])
     assert "Why:" not in shown.text
     assert [note.stage for note in shown.run.timeline.all_notes("warning")] == ["explain"]
+
+
+@pytest.mark.parametrize(
+    ("sizes", "n_models", "total"), [((8, 8, 8), 8, 24), ((8, 8, 8, 1), 7, 22), ((8,) * 7, 3, 21), ((2,) * 30, 1, 30)]
+)
+def test_of_a_large_ensemble_some_models_of_each_member_are_explained(
+    sizes: tuple[int, ...], n_models: int, total: int
+) -> None:
+    model = FittedLinear(Coefficients(np.ones((1, 1)), np.zeros(1)), "regression", ("x",))
+    members = [EnsembleMember(f"m{i}", "ridge", 1 / len(sizes), (0,), (model,) * n) for i, n in enumerate(sizes)]
+    found, n = models_to_explain(FittedEnsemble(tuple(members), "regression", ("x",)))
+    assert (n, len(found.models)) == (n_models, total)
+    assert models_to_explain(model) == (model, 1)
+
+
+@pytest.mark.parametrize(("n_models", "expected"), [(8, False), (3, True)])
+def test_the_page_says_how_many_models_of_a_member_were_explained(n_models: int, expected: bool) -> None:
+    found = TargetContributions(
+        target="y",
+        scale="score",
+        method="weighted sum",
+        columns=(),
+        values=np.zeros((2, 0, 1)),
+        base=np.zeros(1),
+        n_models=n_models,
+        n_all_models=8,
+    )
+    assert ("3 of 8 models of each member" in contribution_note(found)) is expected

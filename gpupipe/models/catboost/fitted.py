@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     from gpupipe.typing import Array, HostArray
     from gpupipe_kernels.engines import HostEngine
 
+LEVEL_SECONDS = 3e-9  # nominal, of a tree and a row; see `FittedModel.row_seconds`
+
 
 class CatBoostPredictor:
     """The trees of a model and the function that adds their leaves."""
@@ -74,6 +76,10 @@ class FittedCatBoost(FittedModel):
         from gpupipe.models.catboost.trees import read_trees
 
         return CatBoostPredictor(read_trees(data, expected))
+
+    @property
+    def row_seconds(self) -> float:
+        return LEVEL_SECONDS * float(self.estimator.trees.tree_depth.sum())
 
     def predict(self, X: Array) -> Prediction:
         return self._prediction(self.estimator.sums(X))

@@ -71,6 +71,15 @@ class FittedEnsemble(FittedComposite):
             terms += [(member, model) for model in member.models]
         return terms
 
+    @property
+    def most_models(self) -> int:
+        return max(len(member.models) for member in self.members)
+
+    def of_first_models(self, n: int) -> FittedModel:
+        if n >= self.most_models:
+            return self
+        return replace(self, estimator=tuple(replace(each, models=each.models[:n]) for each in self.members))
+
     def predict(self, X: Array) -> Prediction:
         """Predict the rows of `X`, float32, shape (n, d): the terms are added in the order of members and models."""
         total: Array | None = None

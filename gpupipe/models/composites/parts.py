@@ -53,6 +53,18 @@ class FittedComposite(FittedModel):
         """Return the models whose predictions are those of their libraries."""
         return self._mapped(lambda model: model.with_library())
 
+    @property
+    def most_models(self) -> int:
+        return max(model.most_models for model in self.models)
+
+    def of_first_models(self, n: int) -> FittedModel:
+        return self._mapped(lambda model: model.of_first_models(n))
+
+    @property
+    def row_seconds(self) -> float:
+        """The sum of those of all models."""
+        return sum(model.row_seconds for model in self.models)
+
     def portable(self) -> FittedModel:
         """Return the models that predict on a machine without a GPU; the conversion is made once."""
         return self._portable

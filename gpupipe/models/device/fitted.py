@@ -203,6 +203,17 @@ class HostModel(FittedModel):
     def n_outputs(self) -> int:
         return self.portable().n_outputs
 
+    @property
+    def most_models(self) -> int:
+        return self.portable().most_models
+
+    @property
+    def row_seconds(self) -> float:
+        return self.portable().row_seconds
+
+    def of_first_models(self, n: int) -> FittedModel:
+        return replace(self, estimator=self.portable().of_first_models(n))
+
     def of_targets(self, targets: tuple[TargetSpec, ...]) -> FittedModel:
         model = self.portable().of_targets(targets)
         return replace(self, estimator=model, task=model.task, targets=model.targets)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -19,6 +20,18 @@ if TYPE_CHECKING:
     from gpupipe.tensors.receipt import Receipt
     from gpupipe.typing import Array, HostArray
     from gpupipe_kernels.engines import HostEngine
+
+
+# Nominal seconds of a processor core: for a column of a row, and for a product of two numbers.
+COLUMN_SECONDS, PRODUCT_SECONDS = 2e-8, 1e-9
+
+
+def tree_seconds(n_trees: int, n_nodes: int, level_seconds: float) -> float:
+    """Return the nominal seconds of one row for trees with `n_nodes` nodes in total, by the depth of balanced trees.
+
+    `level_seconds` is for a level of a tree, measured with ten thousand rows and trees of 20 to 300 nodes.
+    """
+    return level_seconds * n_trees * math.log2(max(2.0, n_nodes / max(1, n_trees)))
 
 
 @dataclass(frozen=True, repr=False)
@@ -52,6 +65,23 @@ class FittedModel(ABC):
     def n_outputs(self) -> int:
         """Number of predicted quantiles, or of columns of several targets; 0 for other tasks."""
         return sum(target.width for target in self.targets)
+
+    @property
+    def most_models(self) -> int:
+        """The largest number of models of a member of an ensemble; 1 for other models."""
+        return 1
+
+    def of_first_models(self, n: int) -> FittedModel:
+        """Return the ensemble with at most the first `n` models of each member; other models: itself."""
+        return self
+
+    @property
+    def row_seconds(self) -> float:
+        """Predicted seconds of one processor core for a row of a large table, from the size of the model.
+
+        A rough figure, which is the same on all machines. By default, that of some operations for each column.
+        """
+        return COLUMN_SECONDS * max(1, len(self.feature_names))
 
     @property
     def receipts(self) -> tuple[Receipt, ...]:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from contextvars import ContextVar
 from functools import cached_property
 from importlib.util import find_spec
 from typing import TYPE_CHECKING
@@ -18,6 +20,17 @@ if TYPE_CHECKING:
 # Rows times trees from which compiled loops are used: compiling them takes 2 s, and 2e7 in NumPy 1.3 s.
 COMPILED_FROM = 1 << 24
 MIN_BLOCK_ROWS = 2_048  # fewer rows per thread take no longer on one
+_expected_rows: ContextVar[int] = ContextVar("expected_rows", default=0)
+
+
+@contextmanager
+def repeated_predictions(n_rows: int) -> Iterator[None]:
+    """Choose the loops of `BlockPredictor` in this context by `n_rows`, those that several calls predict together."""
+    token = _expected_rows.set(n_rows)
+    try:
+        yield
+    finally:
+        _expected_rows.reset(token)
 
 
 def predict_in_blocks(predict: Callable[[Array], Array], X: Array, n_threads: int | None = None) -> Array:
@@ -47,7 +60,7 @@ class BlockPredictor:
 
     def __call__(self, X: Array) -> Array:
         """Return the prediction of each row of `X`."""
-        is_large = len(X) * self.n_trees >= COMPILED_FROM
+        is_large = max(len(X), _expected_rows.get()) * self.n_trees >= COMPILED_FROM
         can_compile = is_large and os.environ.get("NUMBA_DISABLE_JIT", "0") == "0" and find_spec("numba") is not None
         return predict_in_blocks(self._compiled if can_compile else self._in_numpy, X)
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
 from gpupipe.models.files.description import Description
-from gpupipe.models.fitted.base import FittedModel
+from gpupipe.models.fitted.base import FittedModel, tree_seconds
 from gpupipe.models.fitted.prediction import Prediction
 from gpupipe.models.fitted.row_blocks import BlockPredictor
 from gpupipe.models.fitted.row_estimator import RowEstimator
@@ -66,6 +66,11 @@ class FittedLightGBM(FittedModel):
         from gpupipe.models.lightgbm.trees import read_trees
 
         return LightGBMText(data, read_trees(data, expected))
+
+    @property
+    def row_seconds(self) -> float:
+        packed = self.estimator.trees.packed
+        return tree_seconds(len(packed.trees), len(packed.nodes), 1.2e-8)
 
     def predict(self, X: Array) -> Prediction:
         return self._prediction(self.estimator.outputs(X))

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 from gpupipe.artifact.untrusted.archives import read_arrays
 from gpupipe.models.files.description import Description
-from gpupipe.models.fitted.base import FittedModel, logistic
+from gpupipe.models.fitted.base import PRODUCT_SECONDS, FittedModel, logistic
 from gpupipe.models.fitted.prediction import Prediction
 from gpupipe.models.fitted.row_blocks import predict_in_blocks
 from gpupipe.models.fitted.row_estimator import RowEstimator
@@ -71,6 +71,10 @@ class FittedLinear(FittedModel):
         expected.check_columns(found.coef.shape[1])
         expected.check_outputs(found.coef.shape[0])
         return found
+
+    @property
+    def row_seconds(self) -> float:
+        return PRODUCT_SECONDS * float(self.estimator.coef.size)
 
     def predict(self, X: Array) -> Prediction:
         """Predict the rows of `X`; the prediction of a row is bit-identical whatever the other rows are.

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from gpupipe.backends.threads import limit_threads, thread_limits
 from gpupipe.models.files.description import Description
-from gpupipe.models.fitted.base import FittedModel
+from gpupipe.models.fitted.base import PRODUCT_SECONDS, FittedModel, tree_seconds
 from gpupipe.models.fitted.prediction import Prediction
 from gpupipe.models.fitted.row_blocks import predict_in_blocks
 from gpupipe.models.fitted.row_estimator import RowEstimator
@@ -59,6 +59,19 @@ class FittedSklearn(FittedModel):
         estimator = read_skops(data, where)
         check_estimator(estimator, expected)
         return estimator
+
+    @property
+    def row_seconds(self) -> float:
+        """Nominal seconds for a row: of trees, of the distances to all training rows, or of the columns."""
+        estimator = self.estimator
+        name, n_columns = type(estimator).__name__, max(1, len(self.feature_names))
+        if name in FORESTS:
+            trees, level_seconds = [tree.tree_.node_count for tree in estimator.estimators_], 3.5e-9
+        elif name in HIST_BOOSTING:
+            trees, level_seconds = [len(tree.nodes) for trees in estimator._predictors for tree in trees], 1.7e-8
+        else:
+            return PRODUCT_SECONDS * getattr(estimator, "n_samples_fit_", 0) * n_columns + super().row_seconds
+        return tree_seconds(len(trees), sum(trees), level_seconds)
 
     def predict(self, X: Array) -> Prediction:
         """Predict the rows of `X`, in blocks."""

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Self
 from gpupipe.artifact.untrusted.ubjson import render
 from gpupipe.errors import ArtifactError
 from gpupipe.models.files.description import Description
-from gpupipe.models.fitted.base import FittedModel
+from gpupipe.models.fitted.base import FittedModel, tree_seconds
 from gpupipe.models.fitted.prediction import Prediction
 from gpupipe.models.fitted.row_estimator import RowEstimator
 from gpupipe.models.fitted.tree_sums import walk_name
@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from gpupipe.models.xgboost.trees import XGBoostTrees
     from gpupipe.typing import Array, HostArray
     from gpupipe_kernels.engines import HostEngine
+
+NODES = 64  # of a tree with the default depth of 6
 
 
 @dataclass(frozen=True, repr=False)
@@ -85,6 +87,13 @@ class FittedXGBoost(FittedModel):
         trees = XGBoostTrees.of(read_model(self._raw, self._description))
         explained = ExplainedTrees(trees.packed, trees.base.astype("float64"), scale_of(trees.link))
         return TreeExplainer(explained, self.n_margins, background)
+
+    @property
+    def row_seconds(self) -> float:
+        """Nominal seconds for a row, with trees of `NODES` nodes: their number is not read."""
+        n_rounds = self._rounds()[1] or self.estimator.num_boosted_rounds()
+        n_trees = n_rounds * (max(1, self.n_outputs) if self.task != "multiclass" else len(self.classes))
+        return tree_seconds(n_trees, NODES * n_trees, 2e-9)
 
     def predict(self, X: Array) -> Prediction:
         stored = self.estimator

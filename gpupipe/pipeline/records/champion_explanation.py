@@ -15,7 +15,7 @@ from gpupipe.inference.explanation.compute import ModelExplainer, margin_classes
 from gpupipe.inference.explanation.explanation import Explanation, join_explanations
 from gpupipe.inference.explanation.outputs import UNEXPLAINED, middle_quantile
 from gpupipe.model_parts.goal import Goal
-from gpupipe.models import Prediction
+from gpupipe.models import FittedModel, Prediction
 from gpupipe.models.matrix import gather_rows
 from gpupipe.models.progress import ProgressReport
 from gpupipe.pipeline.records.importances_and_plots import ExplainedRows
@@ -30,6 +30,8 @@ from gpupipe.typing import Array, HostArray
 
 MOST_ROWS, FIRST_ROWS = 500, 32  # of trees and linear models; trees compute 32 rows at once
 MOST_ROWS_SAMPLED = 100  # of other models, which need thousands of predictions for each row
+FIRST_ROWS_OF_ENSEMBLES = 8  # their trees take about as long for one row
+MOST_MODELS = 24  # of an ensemble; the trees of each are read and arranged before the first row is explained
 LIMIT_SECONDS = 1.0
 
 
@@ -38,8 +40,8 @@ def explain_champion(
 ) -> list[TargetContributions]:
     """Return the contributions to predictions of the exported model, for each target; none without predictions.
 
-    At most `MOST_ROWS` of the explained rows are used, as many as can be explained in about a second. A custom model
-    may fail for rows that are mixed from two others.
+    At most `MOST_ROWS` of the explained rows are used, as many as can be explained in about a second, and the models of
+    an ensemble that `models_to_explain` returns. A custom model may fail for rows that are mixed from two others.
     """
     if explained is None or job.goal.task in UNEXPLAINED:
         return []
@@ -66,7 +68,8 @@ class _ChampionRows:
         """Return the contributions for each target."""
         job, goal = self._job, self._job.goal
         shares = ColumnShares.of(self._outcome.champion.features, by_table=False)
-        found = self._explain(ModelExplainer(goal, shares, self._model, self._usable_background))
+        model, n_models = models_to_explain(self._model)
+        found = self._explain(ModelExplainer(goal, shares, model, self._usable_background))
         values = found.values if found.values.ndim > 2 else found.values[:, :, None]
         if not np.isfinite(values).all():
             raise DataError("they are not finite")
@@ -104,6 +107,8 @@ class _ChampionRows:
                     is_in_sample=folds is not None,
                     is_calibrated=self._outcome.decision.calibrates,
                     divided=found.divided,
+                    n_models=n_models,
+                    n_all_models=self._model.most_models,
                 )
             )
         return reports
@@ -126,7 +131,7 @@ class _ChampionRows:
         n = min(len(self._X), MOST_ROWS if is_exact else MOST_ROWS_SAMPLED)
         parts: list[Explanation] = []
         done = 0
-        step = FIRST_ROWS if is_exact else 1
+        step = FIRST_ROWS if is_exact else FIRST_ROWS_OF_ENSEMBLES if explainer.method == "weighted sum" else 1
         spent = 0.0
         with self._job.timeline.show_progress(lambda: ProgressReport(done, n, "row")):
             while done < n:
@@ -142,6 +147,14 @@ class _ChampionRows:
                 else:
                     done = step
         return join_explanations(parts)
+
+
+def models_to_explain(model: FittedModel) -> tuple[FittedModel, int]:
+    """Return an ensemble with as many models of each member as `MOST_MODELS` allows, at least one, and their number."""
+    n = model.most_models
+    while n > 1 and len(model.of_first_models(n).models) > MOST_MODELS:
+        n -= 1
+    return model.of_first_models(n), n
 
 
 def champion_matrix(job: Job, champion: TrainedModel, rows: HostArray) -> HostArray:

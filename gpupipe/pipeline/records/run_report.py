@@ -12,14 +12,14 @@ import numpy as np
 
 from gpupipe.config import ModelEntry, resolved_yaml
 from gpupipe.files.libraries import libraries
-from gpupipe.metrics import METRICS, ColumnImportance, Points
-from gpupipe.metrics.settings import Importance as ImportanceSettings
+from gpupipe.metrics import METRICS, Points
 from gpupipe.model_parts.decision import Decision
 from gpupipe.model_parts.goal import Goal
 from gpupipe.names import count_noun
 from gpupipe.pipeline.records.card.split_record import SplitRecord
 from gpupipe.pipeline.records.column_quality import column_quality
-from gpupipe.pipeline.records.importances_and_plots import ModelPlots
+from gpupipe.pipeline.records.importance_work import ImportanceWork
+from gpupipe.pipeline.records.importances_and_plots import MeasuredImportances, ModelPlots
 from gpupipe.report.contributions import TargetContributions
 from gpupipe.report.data import (
     Classification,
@@ -43,7 +43,7 @@ def write_report(
     folder: Path,
     job: Job,
     outcome: LeaderboardResult,
-    importances: Sequence[ColumnImportance],
+    importances: MeasuredImportances,
     contributions: Sequence[TargetContributions],
     drawings: Sequence[ModelPlots],
     tuned: Sequence[ModelEntry] = (),
@@ -62,7 +62,6 @@ def write_report(
     n_test = 0 if outcome.held_out.folds is not None else len(outcome.held_out.rows)
     n_folds = 0 if outcome.held_out.folds is None else int(outcome.held_out.folds.max())
     timeline = job.timeline.to_json()
-    settings = config.evaluate.importance_settings
     data = ReportData(
         name=config.name,
         created=f"{datetime.fromisoformat(timeline['started']).astimezone(UTC):%Y-%m-%d %H:%M} UTC",
@@ -88,10 +87,10 @@ def write_report(
         latency_note=_latency_note(outcome),
         cluster_sizes=drawings[0].cluster_sizes or (),
         losses=_losses(outcome.champion.model.history),
-        importances=importances,
+        importances=importances.columns,
         contributions=contributions,
         importance_note=_importance_note(
-            name, settings, len(importances), len(outcome.champion.features.inputs), is_folded=n_folds > 0
+            name, importances.work, len(outcome.champion.features.inputs), is_folded=n_folds > 0
         ),
         columns=column_quality(job.table, job.goal.names, job.backend, job.rules.broken),
         classes={} if split is None else _classes(job.goal, split),
@@ -153,19 +152,17 @@ def _with_tuned(
     return [replace(row, tuned_yaml=sections.get(row.model, "")) for row in rows]
 
 
-def _importance_note(
-    metric: str, settings: ImportanceSettings | None, n_measured: int, n_inputs: int, *, is_folded: bool
-) -> str:
-    if settings is None:
+def _importance_note(metric: str, work: ImportanceWork | None, n_inputs: int, *, is_folded: bool) -> str:
+    if work is None:
         return ""
     change = "decrease" if METRICS.get(metric).greater_is_better else "increase"
-    rows = f"at most {count_noun(settings.rows, 'test row')}" + (" of the last fold" if is_folded else "")
+    rows = count_noun(work.n_rows, "test row") + (" of the last fold" if is_folded else "")
     note = (
         f"Permutation importance: the mean {change} of {metric_title(metric)} on {rows} when the values of a column "
-        f"are shuffled, {settings.repeats} times."
+        f"are shuffled, {work.repeats} times."
     )
-    if n_measured == settings.columns < n_inputs:
-        note += f" Measured for the {n_measured:,} of {n_inputs:,} columns that the model relies on most."
+    if work.n_columns < n_inputs:
+        note += f" Measured for {work.n_columns:,} of {n_inputs:,} columns, those that the model relies on most."
     return note
 
 

@@ -40,7 +40,7 @@ def fit_ensemble(
     - `X` (array of float32, shape (n, d), column-major): the combined view, on the device of the backend
     - `y` (array, shape (n,)): class codes or numbers, on the host
     - `evaluate`: threshold and costs, for metrics of decisions; the latency limit
-    - `n_rounds`: number of training rounds among which the time limit is divided
+    - `n_rounds`: number of training rounds among which the time limit is divided, less the time for what follows them
 
     Raises
     ------
@@ -57,7 +57,7 @@ def fit_ensemble(
     from gpupipe.training.ensemble.fold_training import EnsembleRows
     from gpupipe.training.ensemble.portfolio import make_portfolio
     from gpupipe.training.ensemble.scores import HeldOutScore
-    from gpupipe.training.ensemble.time_limit import TrainingTime
+    from gpupipe.training.ensemble.time_limit import TrainingTime, round_seconds
     from gpupipe.training.ensemble.training import EnsembleTraining
 
     assert y is not None
@@ -88,7 +88,7 @@ def fit_ensemble(
         0.5 if isinstance(threshold, str) else threshold,
         evaluate.cost,
     )
-    limit = None if model.time_limit is None else model.time_limit / n_rounds
+    limit = None if model.time_limit is None else round_seconds(model.time_limit, n_rounds)
     training = EnsembleTraining(
         model,
         EnsembleRows(X, y, weights, context),

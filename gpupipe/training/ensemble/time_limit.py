@@ -9,22 +9,35 @@ from statistics import median
 
 from gpupipe.training.ensemble.portfolio import PortfolioEntry
 
-EXPORT_SHARE = 0.06
-"""Share of the time limit kept for the selection of weights, export and report."""
+LATER_SHARE, MOST_LATER_SECONDS = 0.15, 30.0
+"""Share of the time limit kept for predictions, explanation, export and report, and the most seconds that they get."""
+WEIGHTS_SHARE = 0.02
+"""Share of a training round kept for the selection of weights."""
+
+
+def round_seconds(time_limit: float, n_rounds: int = 1) -> float:
+    """Return the seconds of each of `n_rounds` training rounds, which leave time for what follows the last one.
+
+    Examples
+    --------
+    >>> round_seconds(60.0), round_seconds(600.0, 2)
+    (51.0, 285.0)
+    """
+    return (time_limit - min(LATER_SHARE * time_limit, MOST_LATER_SECONDS)) / n_rounds
 
 
 class TrainingTime:
     """Elapsed and remaining time of the training of an ensemble.
 
-    The cost of a fold is predicted from the folds that were measured: those of the same model, else all. `limit` is in
-    seconds, as the time that `clock` returns; None: no limit.
+    The cost of a fold is predicted from the folds that were measured: those of the same model, else all. `limit` is
+    that of a training round, in seconds, as the time that `clock` returns; None: no limit.
     """
 
     def __init__(self, limit: float | None, clock: Callable[[], float]) -> None:
         self.limit = limit
         self._clock = clock
         self._start = clock()
-        self._deadline = math.inf if limit is None else limit * (1 - EXPORT_SHARE)
+        self._deadline = math.inf if limit is None else limit * (1 - WEIGHTS_SHARE)
         self._resumed = 0.0
         self._units: dict[str, list[float]] = {}
 

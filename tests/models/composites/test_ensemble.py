@@ -14,8 +14,12 @@ from typing import Any
 
 import numpy as np
 import pytest
+from sklearn.base import BaseEstimator, RegressorMixin
+from sklearn.inspection import permutation_importance
+from sklearn.metrics import r2_score
 
 from gpupipe.errors import ArtifactError
+from gpupipe.metrics import permutation_importance as importances
 from gpupipe.models.composites.ensemble import EnsembleMember, FittedEnsemble
 from gpupipe.models.device.fitted import HostModel
 from gpupipe.models.fitted.base import FittedModel
@@ -91,6 +95,62 @@ def test_a_class_that_a_model_was_not_trained_on_has_probability_0_in_it(
     np.testing.assert_array_equal(found.output, ensemble.predict(data.X_test).output)
     alone = mean_of_models(replace(ensemble, estimator=(replace(three, weight=1.0),)), data.X_test)
     np.testing.assert_allclose(found.output[:, 1], alone[:, 1] / 2, rtol=1e-12)
+
+
+@pytest.mark.parametrize("task", list(LINEAR))
+def test_the_first_models_of_each_member_are_an_ensemble(
+    task: str, ensembles: dict[str, FittedEnsemble], tables: dict[str, Data]
+) -> None:
+    ensemble, X = ensembles[task], tables[task].X_test
+    assert ensemble.most_models == 3
+    assert ensemble.of_first_models(3) is ensemble
+    two = ensemble.of_first_models(2)
+    assert isinstance(two, FittedEnsemble)
+    assert [len(member.models) for member in two.members] == [2, 2, 1]
+    np.testing.assert_allclose(two.predict(X).output, mean_of_models(two, X), rtol=1e-12)
+    assert two.weights() == ensemble.weights()
+    assert two.row_seconds < ensemble.row_seconds == pytest.approx(sum(model.row_seconds for model in ensemble.models))
+    tree, linear = ensemble.models[0], ensemble.models[2]
+    assert tree.most_models == 1 and tree.of_first_models(1) is tree
+    assert linear.row_seconds < tree.row_seconds
+
+
+class Wrapped(RegressorMixin, BaseEstimator):
+    """An ensemble as scikit-learn's functions take estimators."""
+
+    def __init__(self, ensemble: FittedEnsemble) -> None:
+        self.ensemble = ensemble
+
+    def fit(self, X: Any, y: Any) -> None:
+        raise AssertionError("it is trained")
+
+    def predict(self, X: Any) -> Any:
+        return mean_of_models(self.ensemble, X)
+
+
+def test_importances_of_all_models_at_once_are_those_of_scikit_learn(
+    ensembles: dict[str, FittedEnsemble], tables: dict[str, Data]
+) -> None:
+    ensemble, X = ensembles["regression"], tables["regression"].X_test
+    y = ensemble.predict(X).output + np.random.default_rng(0).normal(size=len(X))
+    columns, repeats = range(X.shape[1]), 40
+    reference = permutation_importance(Wrapped(ensemble), X, y, scoring="r2", n_repeats=repeats, random_state=0)
+    found = [
+        importances(
+            lambda stacked: ensemble.predict(stacked).output,
+            lambda predicted, part: r2_score(y, predicted[part]),
+            np.asarray(X),
+            {str(column): [column] for column in columns},
+            repeats=repeats,
+            n_threads=n_threads,
+        )
+        for n_threads in (1, 3)
+    ]
+    assert found[0] == found[1]
+    by_column = {int(each.name): each.mean for each in found[0]}
+    error = reference.importances_std.max() / np.sqrt(repeats)
+    np.testing.assert_allclose([by_column[column] for column in columns], reference.importances_mean, atol=5 * error)
+    assert by_column[8] == 0.0  # no member reads it
 
 
 def test_columns_that_no_member_reads_can_be_dropped(

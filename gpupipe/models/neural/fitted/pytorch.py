@@ -13,7 +13,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from gpupipe.models.fitted.base import FittedModel
+from gpupipe.models.fitted.base import PRODUCT_SECONDS, FittedModel
 from gpupipe.models.fitted.prediction import Prediction
 from gpupipe.models.neural.files import architecture
 from gpupipe.models.neural.files import onnx as onnx_file
@@ -53,6 +53,10 @@ class FittedNeural(FittedModel):
     @property
     def n_outputs(self) -> int:
         return self.estimator.architecture.n_outputs if self.task == "quantile" else super().n_outputs
+
+    @property
+    def row_seconds(self) -> float:
+        return PRODUCT_SECONDS * sum(weights.numel() for weights in self.estimator.parameters())
 
     def predict(self, X: Array) -> Prediction:
         """Predict the rows of `X`, float32, shape (n, d), on the device of the network, where the predictions stay."""

@@ -89,14 +89,13 @@ def _encodings(boosting: Any) -> list[tuple[HostArray, HostArray]]:
     if boosting._preprocessor is None:
         return []
     encoder = boosting._preprocessor.named_transformers_["encoder"]
-    found = []
-    for j, categories in enumerate(encoder.categories_):
-        values = np.asarray(categories, np.float64)
-        values = values[~np.isnan(values)]
-        rows = np.full((len(values), len(encoder.categories_)), np.nan)
-        rows[:, j] = values
-        found.append((values, encoder.transform(rows)[:, j]))
-    return found
+    known = [np.asarray(categories, np.float64) for categories in encoder.categories_]
+    known = [values[~np.isnan(values)] for values in known]
+    rows = np.full((max(map(len, known)), len(known)), np.nan)
+    for j, values in enumerate(known):
+        rows[: len(values), j] = values
+    codes = encoder.transform(rows)  # of all columns at once: a call takes some milliseconds for each column
+    return [(values, codes[: len(values), j]) for j, values in enumerate(known)]
 
 
 def pack_boosting(boosting: Any) -> PackedTrees | None:

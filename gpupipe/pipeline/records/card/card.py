@@ -113,12 +113,15 @@ def _template() -> jinja2.Template:
     """Return the template; its filters for names and messages hide the secrets of the run in `facts`."""
     import jinja2
 
+    from gpupipe.report.template_cache import TemplateCache
+
     environment = jinja2.Environment(
         loader=jinja2.FileSystemLoader(Path(__file__).parent / "templates"),
         autoescape=False,  # the filters `name` and `text` escape Markdown
         undefined=jinja2.StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
+        bytecode_cache=TemplateCache(),
     )
     filters = (
         text.metric,
