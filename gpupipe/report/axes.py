@@ -1,7 +1,7 @@
 """Axes of a plot as SVG text: scales, ticks, marks and a legend.
 
-The plots of a report need no more of a drawing library, and matplotlib took 0.4 s to import and 0.3 s to draw them, a
-fifth of a small run, and at its first import builds a list of all fonts.
+The plots of a report need no more of a drawing library. Matplotlib 3.11 took an eighth of the processor time of a small
+run to be imported and to draw them, and builds a list of all fonts at its first import.
 """
 
 from __future__ import annotations
