@@ -103,7 +103,8 @@ TRAINING: dict[str, TrainingCosts] = {
     "OwnEstimator": TrainingCosts(12.0),  # not measured: a row-major copy and a float64 copy of the matrix
     "PluginEstimator": TrainingCosts(12.0),  # as above
 }
-CATEGORY = 120  # bytes per row and categorical column of CatBoost
+# Bytes per row and categorical column, by the beginning of the class name: scikit-learn encodes the categories again.
+CATEGORY = {"CatBoost": 120, "HistGradientBoosting": 10}
 NETWORK_ROW = 32  # bytes per row: target, order, and mask of held-out rows
 NETWORK_WEIGHT = 28  # bytes per weight: value, gradient, two moments, best so far, update and temporary
 NODE = 80  # bytes per tree node

@@ -105,9 +105,8 @@ class EstimatorCosts(ModelCosts):
         if isinstance(model, LinearSettings) and model.trains_in_passes(params):
             return self.training_in_passes(n_rows)
         found = costs.training_bytes(self.name, params, n_rows, self.n_columns)
-        if self.name.startswith("CatBoost"):
-            found += costs.CATEGORY * n_rows * len(self.seen.context(self.entry.params.view).categorical)
-        return found
+        category = sum(size for library, size in costs.CATEGORY.items() if self.name.startswith(library))
+        return found + category * n_rows * len(self.seen.context(model.view).categorical)
 
     def training_in_passes(self, n_rows: int) -> int:
         """Return the bytes of a linear model that is trained in passes over blocks of rows."""

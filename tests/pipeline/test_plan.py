@@ -7,9 +7,11 @@ import os
 import re
 import subprocess
 import sys
+import tracemalloc
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.csv as pa_csv
@@ -24,7 +26,8 @@ from gpupipe.datasets.churn import customers
 from gpupipe.errors import DeviceError, LimitError
 from gpupipe.io.device.obstacles import READ_ON_HOST
 from gpupipe.model_parts import latency
-from gpupipe.plan.costs import training_bytes
+from gpupipe.models import MODELS, FitContext, fit
+from gpupipe.plan.costs import pass_bytes, training_bytes
 from gpupipe.plan.run_plan import make_plan
 from gpupipe.training.ensemble.portfolio import make_portfolio
 from gpupipe.units import GIB
@@ -324,3 +327,21 @@ def test_every_estimator_has_a_cost():
     assert all(training_bytes(name, {}, 1000, 10) >= 0 for name in ESTIMATORS)
     deep, flat = (training_bytes("RandomForestClassifier", {"max_depth": d}, 10**6, 10) for d in (None, 3))
     assert deep > flat
+
+
+@pytest.mark.parametrize("name", ["logistic_regression", "linear_regression", "ridge"])
+def test_a_linear_model_needs_blocks_of_rows_and_no_copy_of_its_matrix(name: str) -> None:
+    rng = np.random.default_rng(0)
+    X = np.asfortranarray(rng.normal(size=(120_000, 30)), np.float32)
+    y = (X[:, 0] > 0).astype(np.int64) if name == "logistic_regression" else X[:, 0].astype(np.float64)
+    task: Any = "binary" if name == "logistic_regression" else "regression"
+    model, context = MODELS.get(name)(), FitContext(choose("cpu"), task, 0, 2)
+    fit(model, X[:100], y[:100], context)  # imports
+    tracemalloc.start()
+    try:
+        fit(model, X, y, context, n_threads=2)
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    expected = pass_bytes(*X.shape, n_outputs=1, n_threads=2)
+    assert 0.2 * expected < peak < 1.1 * expected < X.nbytes

@@ -111,7 +111,7 @@ def merge_triangles(factors: Parts, others: Parts) -> Parts:
 def _triangle(factor: Array, rows: Array) -> Array:
     import numpy as np
 
-    found: Any = np.linalg.qr(np.concatenate([factor, rows]), mode="r")
+    found: Array = np.asarray(np.linalg.qr(np.concatenate([factor, rows]), mode="r"))
     return found
 
 

@@ -72,7 +72,9 @@ def test_bits_do_not_depend_on_the_number_of_threads(n_classes: int) -> None:
 @pytest.mark.parametrize("n_classes", [2, 3])
 @pytest.mark.parametrize("noise", [1.0, 0.0])
 @pytest.mark.parametrize("scale", [1e-6, 1e5])
-def test_units_and_collinear_columns_do_not_matter(scale: float, noise: float, n_classes: int) -> None:
+def test_the_loss_is_not_above_that_of_scikit_learn_on_collinear_columns(
+    scale: float, noise: float, n_classes: int
+) -> None:
     """scikit-learn's Hessian is ill-conditioned here; its loss after the restart with lbfgs is not lower."""
     X, y, _ = rows(n_classes, noise=noise)
     X = np.asfortranarray(np.hstack([X, X[:, :1] * np.float32(scale), X[:, :1] + X[:, 1:2]]))
@@ -81,6 +83,13 @@ def test_units_and_collinear_columns_do_not_matter(scale: float, noise: float, n
         warnings.simplefilter("ignore")
         there = LogisticRegression(C=100.0, solver="newton-cholesky").fit(X.astype(np.float64), y)
     assert loss(found, X, y, 100.0) <= loss(there, X, y, 100.0) * (1 + 1e-7)
+
+
+def test_units_of_columns_do_not_matter_without_a_penalty() -> None:
+    X, y, _ = rows(2)
+    found = NewtonLogisticRegression(1e15).fit(np.asfortranarray(X * np.float32([1e5, 1e-5, 1.0, 1.0])), y)
+    there = LogisticRegression(C=1e15, solver="newton-cholesky").fit(X.astype(np.float64), y)
+    np.testing.assert_allclose(found.coef_ * [1e5, 1e-5, 1.0, 1.0], there.coef_, rtol=0.01, atol=0.01)
 
 
 def test_a_training_that_ends_early_warns() -> None:
