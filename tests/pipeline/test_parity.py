@@ -28,6 +28,7 @@ from gpupipe.inference.model import load_model
 from gpupipe.inference.parity.check import TOLERANCE, compare_columns, compare_predictions
 from gpupipe.inference.parity.files import read_record
 from gpupipe.inference.parity.record import ParityRecord
+from gpupipe.inference.parity.replay import has_same_bits
 from gpupipe.models import Prediction
 from gpupipe.models.linear.fitted import FittedLinear
 from gpupipe.pipeline.records.export import export_model
@@ -355,6 +356,16 @@ def column(here: list[float], recorded: list[float], n_codes: int = 0):
     one, other = (np.array(values, np.float32)[:, None] for values in (here, recorded))
     feature = Feature("x", ("x",), "op", n_codes)
     return compare_columns(one, other, np.ones(len(here), bool), [feature], TOLERANCE)[0]
+
+
+def test_features_are_predicted_once_only_if_all_their_bits_are_equal() -> None:
+    X = np.array([[1.0, np.nan], [0.0, 2.0]], np.float32)
+    assert has_same_bits(X, np.asfortranarray(X.copy()))
+    other = X.copy()
+    other[1, 0] = -0.0  # equal as a number
+    assert not has_same_bits(X, other)
+    assert not has_same_bits(X, np.nextafter(X, np.float32(3.0)))
+    assert not has_same_bits(X, X[:, :1])
 
 
 def test_a_value_missing_on_one_side_is_infinitely_different_and_on_both_sides_equal() -> None:

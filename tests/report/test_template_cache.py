@@ -68,6 +68,6 @@ def test_code_is_not_read_from_a_folder_that_others_can_write_to(folder: Path, m
     assert [render(folder, monkeypatch)[1] for _ in range(2)] == [1, 1]
 
 
-def test_a_file_where_the_folder_should_be_is_no_error(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_a_folder_templates_are_compiled_each_time(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (folder / "cache").write_text("")
     assert [render(folder, monkeypatch)[1] for _ in range(2)] == [1, 1]

@@ -87,7 +87,7 @@ def replay(
     numbers, labels = recorded.outputs[rows], recorded.labels[rows]
     bounds = column_bounds(model.goal.specs) if model.goal.targets else ()
     alone = predict(recorded.X)
-    here = alone if _has_same_bits(X, recorded.X) else predict(X)
+    here = alone if has_same_bits(X, recorded.X) else predict(X)
     found = Verification(
         backend.name,
         backend.reason,
@@ -103,7 +103,7 @@ def replay(
     return replace(found, problems=tuple(_problems(found, recorded, features)))
 
 
-def _has_same_bits(X: Array, other: Array) -> bool:
+def has_same_bits(X: Array, other: Array) -> bool:
     """Return whether two matrices of float32 have the same bits, also in zeros and NaN."""
     return X.shape == other.shape and all(
         np.array_equal(np.ascontiguousarray(a).view(np.uint32), np.ascontiguousarray(b).view(np.uint32))

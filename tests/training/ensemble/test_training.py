@@ -20,7 +20,7 @@ from gpupipe.training.ensemble import fit_ensemble, portfolio, training
 from gpupipe.training.ensemble.fold_training import EnsembleRows, FoldModel, run_together
 from gpupipe.training.ensemble.portfolio import PortfolioEntry, make_portfolio
 from gpupipe.training.ensemble.scores import HeldOutScore
-from gpupipe.training.ensemble.time_limit import TrainingTime
+from gpupipe.training.ensemble.time_limit import TrainingTime, round_seconds
 from gpupipe.training.ensemble.training import EnsembleTraining
 
 N = 400
@@ -177,6 +177,15 @@ def test_forests_are_trained_on_folds_if_rows_have_groups_or_weights(has):
     entries = make_portfolio("regression", choose("cpu"), ["random_forest"], **{has: True})
     assert not any(entry.is_out_of_bag for entry in entries)
     assert {entry.params["n_estimators"] for entry in entries} == {100}
+
+
+@pytest.mark.parametrize(
+    ("time_limit", "n_rounds", "later", "each"),
+    [(20, 1, 3, 17), (60, 2, 9, 25.5), (600, 1, 30, 570), (3600, 6, 30, 595)],
+)
+def test_training_rounds_leave_time_for_explanation_export_and_report(time_limit, n_rounds, later, each):
+    assert round_seconds(time_limit, n_rounds) == pytest.approx(each)
+    assert time_limit - n_rounds * each == later
 
 
 def test_a_model_that_is_predicted_to_exceed_the_limit_is_skipped_for_a_cheaper_one():
