@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from itertools import chain
+from itertools import chain, repeat
 from typing import TypeVar
 
 from gpupipe.random_streams import make_generator
@@ -59,7 +59,8 @@ def permutation_importance(
     import numpy as np
 
     generator, n = make_generator(seed, "permutation importance"), len(X)
-    shuffled = [[], *(list(columns) for columns in groups.values() for _ in range(repeats))]
+    repeated = chain.from_iterable(repeat(list(columns), repeats) for columns in groups.values())
+    shuffled = [[], *repeated]
     step = max(1, min(batch_bytes // max(1, X.nbytes), -(-len(shuffled) // n_threads)))
     orders = [generator.permutation(n) if columns else None for columns in shuffled]
 

@@ -7,7 +7,7 @@ run to be imported and to draw them, and builds a list of all fonts at its first
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from html import escape
 from typing import TYPE_CHECKING, Any
@@ -201,8 +201,8 @@ class _Scale:
     def of(cls, axes: Axes) -> _Scale:
         """Return the scale of axes: the limits that are set, or those of their marks."""
         marks, references = axes._marks, axes._references
-        across = [float(end) for mark in marks if len(mark.x) for end in (mark.x.min(), mark.x.max())]
-        up = [float(end) for mark in marks if len(mark.y) for end in (mark.y.min(), mark.y.max())]
+        across = _ends(mark.x for mark in marks)
+        up = _ends(mark.y for mark in marks)
         up += [0.0] if any(mark.shape == "area" for mark in marks) else []
         across += [value for direction, value, _ in references if direction == "vertical"]
         up += [value for direction, value, _ in references if direction == "horizontal"]
@@ -258,6 +258,12 @@ class _Scale:
             path = "".join(_shape_path(mark.shape, a, b, mark.size) for a, b in zip(x, y, strict=True))
         clip = ' clip-path="url(#box)"' if mark.shape in ("line", "area") else ""
         return f'<path d="{path}"{clip} style="{mark.style.strip()}"/>'
+
+
+def _ends(arrays: Iterable[Any]) -> list[float]:
+    """Return the least and the greatest value of each array that has values."""
+    filled = [values for values in arrays if len(values)]
+    return [*(float(values.min()) for values in filled), *(float(values.max()) for values in filled)]
 
 
 def _fraction(value: Any, limits: tuple[float, float]) -> Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import product
 from typing import TYPE_CHECKING
 
 from gpupipe.report.axes import Tick
@@ -13,15 +14,16 @@ MOST_TICKS = 7
 MOST = (1 << 63) - 1  # microseconds in a time of NumPy
 MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
 DAY = 86_400_000_000  # in microseconds
+ROUND = tuple(m * 10**k for k, m in product(range(6), (1, 2, 5)))
 # NumPy's code of a calendar unit, its mean length in microseconds, and the distances of ticks in it.
 UNITS = (
-    ("us", 1, tuple(m * 10**k for k in range(6) for m in (1, 2, 5))),
+    ("us", 1, ROUND),
     ("s", 1_000_000, (1, 5, 15, 30)),
     ("m", 60_000_000, (1, 5, 15, 30)),
     ("h", 3_600_000_000, (1, 3, 6, 12)),
     ("D", DAY, (1, 2, 7, 14)),
     ("M", DAY * 30.436875, (1, 3, 6)),
-    ("Y", DAY * 365.2425, tuple(m * 10**k for k in range(6) for m in (1, 2, 5))),
+    ("Y", DAY * 365.2425, ROUND),
 )
 
 
@@ -35,9 +37,7 @@ def time_ticks(low: float, high: float) -> list[Tick]:
     """
     import numpy as np
 
-    steps = [(unit, length, step) for unit, length, steps in UNITS for step in steps]
-    fitting = (each for each in steps if (high - low) / (each[1] * each[2]) <= MOST_TICKS)
-    unit, _, step = next(fitting, steps[-1])
+    unit, step = _unit_and_step(high - low)
     origin = 1970 if unit == "Y" else 0  # years are counted from 0, so that decades begin with one
     ends = np.array([max(int(low), -MOST), min(int(high), MOST)]).astype("M8[us]")
     first, last = (ends.astype(f"M8[{unit}]").astype(int) + origin).tolist()
@@ -48,6 +48,15 @@ def time_ticks(low: float, high: float) -> list[Tick]:
         if low <= place <= high:
             found.append((place, _label(at, unit)))
     return found
+
+
+def _unit_and_step(microseconds: float) -> tuple[str, int]:
+    """Return the first calendar unit, and distance of ticks in it, of which a duration has few enough."""
+    for unit, length, steps in UNITS:
+        for step in steps:
+            if microseconds / (length * step) <= MOST_TICKS:
+                return unit, step
+    return unit, step
 
 
 def _label(at: Array, unit: str) -> str:

@@ -68,7 +68,7 @@ class FittedSklearn(FittedModel):
         if name in FORESTS:
             trees, level_seconds = [tree.tree_.node_count for tree in estimator.estimators_], 3.5e-9
         elif name in HIST_BOOSTING:
-            trees, level_seconds = [len(tree.nodes) for trees in estimator._predictors for tree in trees], 1.7e-8
+            trees, level_seconds = [len(tree.nodes) for tree in chain.from_iterable(estimator._predictors)], 1.7e-8
         else:
             return PRODUCT_SECONDS * getattr(estimator, "n_samples_fit_", 0) * n_columns + super().row_seconds
         return tree_seconds(len(trees), sum(trees), level_seconds)

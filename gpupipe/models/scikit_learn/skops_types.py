@@ -128,10 +128,8 @@ ALLOWED: dict[str, frozenset[str]] = {
     **{loader: frozenset(names.split()) for loader, names in _LOADERS.items()},
     "ObjectNode": frozenset(chain.from_iterable(map(_types, _MODULES | _OWN_MODULES))) - _SPECIAL,
 }
-LOADERS: dict[str, str] = {
-    name: loader
-    for loader, names in ALLOWED.items()
-    if loader not in ("FunctionNode", "JsonNode", "TypeNode")
-    for name in names
-}
+LOADERS: dict[str, str] = {}
+for _loader, _names in ALLOWED.items():
+    if _loader not in ("FunctionNode", "JsonNode", "TypeNode"):
+        LOADERS |= dict.fromkeys(_names, _loader)
 """Loader of the objects of each type; functions, types and JSON values are their own."""
