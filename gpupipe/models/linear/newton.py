@@ -11,7 +11,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple, Self
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 from gpupipe.models.convergence import NotConverged
 from gpupipe.models.linear.passes import MatrixPasses, Parts, Passes, RowBlock, add
@@ -236,6 +236,7 @@ def _products(columns: Array, weights: Array, scratch: Array) -> Array:
     """Return the weighted products of the columns, by a BLAS routine that computes one triangle."""
     import numpy as np
 
-    weighted = np.multiply(columns, np.sqrt(weights), out=scratch)
+    weighted: Any = scratch
+    np.multiply(columns, np.sqrt(weights), out=weighted)
     products: Array = weighted @ weighted.T
     return products
