@@ -84,7 +84,7 @@ def products(blocks: Iterable[RowBlock], mean: Array) -> Parts:
 
 def _sum(blocks: Iterable[RowBlock], of_block: Callable[[Array, Array], Array]) -> Parts:
     sums: Parts | None = None
-    for rows, y, weights in blocks:
+    for rows, y, weights, _ in blocks:
         rows[-1] = y
         parts = [of_block(rows, weights)]
         sums = parts if sums is None else add(sums, parts)
@@ -97,7 +97,7 @@ def triangle(blocks: Iterable[RowBlock], mean: Array) -> Parts:
     import numpy as np
 
     factor: Array = np.empty((0, len(mean)))
-    for rows, y, weights in blocks:
+    for rows, y, weights, _ in blocks:
         rows[-1] = y
         factor = _triangle(factor, _centred(rows, weights, mean).T)
     return [factor]

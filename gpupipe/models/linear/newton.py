@@ -11,7 +11,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple, Self
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 from gpupipe.models.convergence import NotConverged
 from gpupipe.models.linear.passes import MatrixPasses, Parts, Passes, RowBlock, add
@@ -176,18 +176,20 @@ def log_loss(blocks: Iterable[RowBlock], coef: Array, has_intercept: bool, with_
     of_block = _binary if len(coef) == 1 else _multinomial
     sums: Parts | None = None
     for block in blocks:
-        columns = block.columns[: coef.shape[1]]
         if has_intercept:
-            columns[-1] = 1.0
-        parts = of_block(columns, block.y, block.weights, coef, with_hessian)
+            block.columns[-1] = 1.0
+        n_columns = coef.shape[1]
+        block = block._replace(columns=block.columns[:n_columns], scratch=block.scratch[:n_columns])
+        parts = of_block(block, coef, with_hessian)
         sums = parts if sums is None else add(sums, parts)
     assert sums is not None
     return sums
 
 
-def _binary(columns: Array, y: Array, weights: Array, coef: Array, with_hessian: bool) -> Parts:
+def _binary(block: RowBlock, coef: Array, with_hessian: bool) -> Parts:
     import numpy as np
 
+    columns, y, weights, scratch = block
     score = coef[0] @ columns
     sign = np.where(y > 0, 1.0, -1.0)
     margin = sign * score
@@ -196,13 +198,14 @@ def _binary(columns: Array, y: Array, weights: Array, coef: Array, with_hessian:
     wrong = np.where(margin >= 0.0, small, 1.0) / (1.0 + small)  # probability of the other class
     parts: Parts = [loss, columns @ (-sign * weights * wrong)]
     if with_hessian:
-        parts.append(_products(columns, weights * small / (1.0 + small) ** 2))
+        parts.append(_products(columns, weights * small / (1.0 + small) ** 2, scratch))
     return parts
 
 
-def _multinomial(columns: Array, y: Array, weights: Array, coef: Array, with_hessian: bool) -> Parts:
+def _multinomial(block: RowBlock, coef: Array, with_hessian: bool) -> Parts:
     import numpy as np
 
+    columns, y, weights, scratch = block
     score = coef @ columns
     score -= score.max(axis=0)
     p, own = np.exp(score), (y.astype(np.int64), np.arange(len(y)))
@@ -213,11 +216,11 @@ def _multinomial(columns: Array, y: Array, weights: Array, coef: Array, with_hes
     residual[own] -= weights
     parts: Parts = [loss, (residual @ columns.T).ravel()]
     if with_hessian:
-        parts.append(_multinomial_hessian(columns, weights, p))
+        parts.append(_multinomial_hessian(columns, weights, p, scratch))
     return parts
 
 
-def _multinomial_hessian(columns: Array, weights: Array, p: Array) -> Array:
+def _multinomial_hessian(columns: Array, weights: Array, p: Array, scratch: Array) -> Array:
     import numpy as np
 
     k, d = len(p), len(columns)
@@ -225,14 +228,15 @@ def _multinomial_hessian(columns: Array, weights: Array, p: Array) -> Array:
     hessian: Array = -(spread @ spread.T)  # of each pair of classes; for a class and itself, p (1 - p) instead of -p p
     for i, own in enumerate(p):
         block = slice(i * d, (i + 1) * d)
-        hessian[block, block] = _products(columns, weights * own * (1.0 - own))
+        hessian[block, block] = _products(columns, weights * own * (1.0 - own), scratch)
     return hessian
 
 
-def _products(columns: Array, weights: Array) -> Array:
+def _products(columns: Array, weights: Array, scratch: Array) -> Array:
     """Return the weighted products of the columns, by a BLAS routine that computes one triangle."""
     import numpy as np
 
-    weighted = columns * np.sqrt(weights)
+    weighted: Any = scratch
+    np.multiply(columns, np.sqrt(weights), out=weighted)
     products: Array = weighted @ weighted.T
     return products

@@ -31,11 +31,13 @@ class RowBlock(NamedTuple):
 
     - ``columns``: shape (d + 1, m), which the next block overwrites. The last row is free: for ones or the target
     - ``y``, ``weights``: shape (m,); the weights are float64
+    - ``scratch``: memory of the shape of the columns: a new array for each block takes 30 % longer
     """
 
     columns: Array
     y: Array
     weights: Array
+    scratch: Array
 
 
 def add(sums: Parts, others: Parts) -> Parts:
@@ -80,13 +82,14 @@ def _blocks(X: Array, y: Array, weights: Array | None) -> Iterator[RowBlock]:
     import numpy as np
 
     n_rows, n_columns = X.shape
-    buffer = np.empty((n_columns + 1, min(n_rows, BLOCK_ROWS)))
+    buffer, scratch = np.empty((2, n_columns + 1, min(n_rows, BLOCK_ROWS)))
     for start in range(0, max(1, n_rows), BLOCK_ROWS):
         rows = slice(start, start + BLOCK_ROWS)
         part = X[rows].T
         columns = buffer[:, : part.shape[1]]
         np.copyto(columns[:-1], part)
-        yield RowBlock(columns, y[rows], np.ones(part.shape[1]) if weights is None else weights[rows])
+        own = np.ones(part.shape[1]) if weights is None else weights[rows]
+        yield RowBlock(columns, y[rows], own, scratch[:, : part.shape[1]])
 
 
 class Passes(ABC):
