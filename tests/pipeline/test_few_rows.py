@@ -213,7 +213,7 @@ def test_which_rows_are_encoded_cell_by_cell(model: Model) -> None:
     assert all(encoder.encode(FORMS[form](rows_with([{}] * 2))) is not None for form in FORMS if form != "objects")
     frame = pd.DataFrame(rows_with([{}] * (MOST_ROWS + 1)))
     assert encoder.encode(frame.iloc[:MOST_ROWS]) is not None
-    others = {
+    others: dict[str, Any] = {
         "too many": frame,
         "no rows": frame.iloc[:0],
         "a path": "rows.csv",

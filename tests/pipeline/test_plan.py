@@ -343,5 +343,5 @@ def test_a_linear_model_needs_blocks_of_rows_and_no_copy_of_its_matrix(name: str
         _, peak = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()
-    expected = pass_bytes(*X.shape, n_outputs=1, n_threads=2)
+    expected = pass_bytes(120_000, 30, n_outputs=1, n_threads=2)
     assert 0.2 * expected < peak < 1.1 * expected < X.nbytes

@@ -110,7 +110,7 @@ def _require_plain_settings(source: TableSource) -> None:
         _require_few_identifiers(source)
 
 
-def _require_few_identifiers(source: Source) -> None:
+def _require_few_identifiers(source: TableSource) -> None:
     from gpupipe.datasets.churn.customers import ID, MOST_IDS, SCHEMA
 
     if source.rows > MOST_IDS and ID in ColumnFilter(source).pick(SCHEMA.names):

@@ -87,9 +87,10 @@ def test_the_loss_is_not_above_that_of_scikit_learn_on_collinear_columns(
 
 def test_units_of_columns_do_not_matter_without_a_penalty() -> None:
     X, y, _ = rows(2)
-    found = NewtonLogisticRegression(1e15).fit(np.asfortranarray(X * np.float32([1e5, 1e-5, 1.0, 1.0])), y)
+    units = np.array([1e5, 1e-5, 1.0, 1.0], np.float32)
+    found = NewtonLogisticRegression(1e15).fit(np.asfortranarray(X * units), y)
     there = LogisticRegression(C=1e15, solver="newton-cholesky").fit(X.astype(np.float64), y)
-    np.testing.assert_allclose(found.coef_ * [1e5, 1e-5, 1.0, 1.0], there.coef_, rtol=0.01, atol=0.01)
+    np.testing.assert_allclose(found.coef_ * units, there.coef_, rtol=0.01, atol=0.01)
 
 
 def test_a_training_that_ends_early_warns() -> None:
