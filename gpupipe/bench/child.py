@@ -27,7 +27,6 @@ READING = (
     "pyarrow.parquet",
     "gpupipe_kernels.interpreters.numpy.interpreter",
 )
-TRAINING = ("sklearn.metrics", "threadpoolctl")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -73,7 +72,7 @@ def _stages(options: argparse.Namespace) -> dict[str, Any]:
     from gpupipe.files.libraries import libraries
 
     features_only = options.model == NO_MODEL
-    for name in READING if features_only else READING + TRAINING:
+    for name in READING:
         import_module(name)
     imports = time.perf_counter() - _START, time.process_time()
     config = load_config(options.config, options.overrides)
