@@ -111,12 +111,12 @@ def report(run: RunWorkload) -> None:
         ``(files, clock, options) -> ROC-AUC of the test rows``.
     """
     parser = argparse.ArgumentParser()
-    parser.add_argument("--data", type=Path, help="folder of Parquet files")
+    parser.add_argument("--data", type=Path, help="folder of Parquet or CSV files")
     parser.add_argument("--rows", type=int, help="rows to generate, if no files are read")
     parser.add_argument("--repeat", type=int, default=1)
     parser.add_argument("--json", type=Path, required=True)
     options = parser.parse_args()
-    files = sorted(map(str, options.data.glob("*.parquet"))) if options.data else []
+    files = sorted(map(str, options.data.iterdir())) if options.data else []
     samples = []
     for _ in range(options.repeat):
         clock = StageClock()

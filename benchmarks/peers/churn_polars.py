@@ -22,7 +22,9 @@ def run(files: list[str], clock: StageClock, options: argparse.Namespace) -> flo
     import polars as pl
 
     with clock("read"):
-        scan = pl.scan_parquet(files).select(
+        read = pl.scan_csv if files[0].endswith(".csv") else pl.scan_parquet
+        scan = read(files, try_parse_dates=True) if read is pl.scan_csv else read(files)
+        scan = scan.select(
             pl.col(NUMBERS).cast(pl.Float32),
             pl.col(*CATEGORIES, CITY).cast(pl.Categorical),
             TIME,
