@@ -1,7 +1,7 @@
-"""Whole runs on tables of 1 to 50 million rows: seconds and memory beside scripts written by hand.
+"""Whole runs on tables of 1 to 50 million rows: seconds and memory, compared with scripts written by hand.
 
-The workload is that of `benchmarks.device.workload`, on the CPU: 20 columns of generated customers, 23 features, and 100
-trees of XGBoost. Every implementation is a fresh process that reads the same files; what is measured is all of it,
+The workload is that of `benchmarks.device.workload`, on the CPU: 20 columns of generated customers, 23 features, and
+100 trees of XGBoost. Every implementation is a fresh process that reads the same files; what is measured is all of it,
 imports included. gpupipe's run also exports the model, and then predicts all rows of the files with it::
 
     python -m benchmarks.large --rows 1000000 10000000 --format parquet csv --folder /tmp/large

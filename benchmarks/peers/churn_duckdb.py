@@ -39,10 +39,10 @@ def run(files: list[str], clock: StageClock, options: argparse.Namespace) -> flo
 
 def _read(connection: duckdb.DuckDBPyConnection, files: list[str]) -> None:
     """Create the table of customers, with categories as integers of one byte or two."""
-    reader = "read_csv" if files[0].endswith(".csv") else "read_parquet"
+    texts = dict.fromkeys((*CODED, TARGET), "VARCHAR")  # DuckDB reads Yes and No as booleans otherwise
+    source = f"read_csv({files}, types={texts})" if files[0].endswith(".csv") else f"read_parquet({files})"
     numbers = [f"CAST({name} AS FLOAT) AS {name}" for name in NUMBERS]
     connection.execute("SET preserve_insertion_order = true")
-    source = f"{reader}({files})"
     for name in CODED:
         levels = connection.execute(f"SELECT DISTINCT {name} FROM {source} WHERE {name} IS NOT NULL ORDER BY 1")
         listed = ", ".join(f"'{level}'" for (level,) in levels.fetchall())

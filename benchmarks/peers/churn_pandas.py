@@ -30,11 +30,16 @@ def run(files: list[str], clock: StageClock, options: argparse.Namespace) -> flo
 
 
 def read(files: list[str], clock: StageClock) -> tuple[pd.DataFrame, Array]:
-    """Return the table in Parquet files, and its target as 0 and 1."""
+    """Return the table in Parquet or CSV files, and its target as 0 and 1."""
     import pandas as pd
 
+    columns = [*COLUMNS, TARGET]
     with clock("read"):
-        frame = pd.concat([pd.read_parquet(f, columns=[*COLUMNS, TARGET]) for f in files], ignore_index=True)
+        if files[0].endswith(".csv"):
+            frames = [pd.read_csv(f, usecols=columns, parse_dates=[TIME], engine="pyarrow") for f in files]
+        else:
+            frames = [pd.read_parquet(f, columns=columns) for f in files]
+        frame = pd.concat(frames, ignore_index=True)
         return frame, (frame[TARGET] == "Yes").to_numpy().astype("float32")
 
 
