@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from benchmarks import large
+from gpupipe.children import python_command
 
 
 def test_all_implementations_agree(
@@ -25,4 +26,4 @@ def test_all_implementations_agree(
 
 def test_a_process_that_fails_says_why(tmp_path: Path) -> None:
     with pytest.raises(RuntimeError, match=r"exit code 2: (.|\n)*no-such-option"):
-        large.measure(large.python_command("-m", "gpupipe", "--no-such-option"), tmp_path / "log.txt")
+        large.measure(python_command("-m", "gpupipe", "--no-such-option"), tmp_path / "log.txt")
