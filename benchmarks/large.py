@@ -20,6 +20,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from statistics import median
 
+from benchmarks.device.processes import environment
 from benchmarks.device.workload import write_config, write_data
 from gpupipe.children import python_command
 
@@ -51,7 +52,7 @@ def measure(command: Sequence[str], log: Path) -> Measurement:
     """Run a command to its end; raise RuntimeError with the end of what it said if it fails."""
     start = time.perf_counter()
     with log.open("wb") as output:
-        process = subprocess.Popen(command, stdout=output, stderr=output)
+        process = subprocess.Popen(command, stdout=output, stderr=output, env=environment())
         _, status, usage = os.wait4(process.pid, 0)
     process.returncode = os.waitstatus_to_exitcode(status)
     if process.returncode:
