@@ -15,7 +15,7 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-PASSES = 2  # of the stages, in one process: the first one loads code
+PASSES = 3  # of the stages, in one process: the first one loads code
 BLOCKS = 5  # of calls with single rows, in turn
 CALLS, PEER_CALLS = 400, 8
 
@@ -50,7 +50,7 @@ def stages_of_product(folder: Path) -> dict[str, float]:
         clock = StageClock()
         run_stages(config, choose_model(config, None), clock, features_only=True)
         passes.append({"read": clock.cpu["read"], "features": sum(v for k, v in clock.cpu.items() if "features" in k)})
-    return _least(passes)
+    return least(passes)
 
 
 def stages_of_peer(folder: Path) -> dict[str, float]:
@@ -63,7 +63,7 @@ def stages_of_peer(folder: Path) -> dict[str, float]:
         clock = StageClock()
         linear_features(*read(sorted(map(str, folder.glob("stages/*.parquet"))), clock), clock)
         passes.append({name: clock.cpu[name] for name in ("read", "features")})
-    return _least(passes)
+    return least(passes)
 
 
 def run_product(folder: Path) -> dict[str, float]:
@@ -131,7 +131,8 @@ def _per_call(predict: Callable[[Any], Any], given: Sequence[Any], calls: int) -
     return (time.process_time() - start) / calls
 
 
-def _least(passes: Sequence[dict[str, float]]) -> dict[str, float]:
+def least(passes: Sequence[dict[str, float]]) -> dict[str, float]:
+    """Return the least seconds of each measure."""
     return {name: min(each[name] for each in passes) for name in passes[0]}
 
 
