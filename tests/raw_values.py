@@ -1,4 +1,4 @@
-"""Raw values of single rows, of every type, at the edges of what a column can represent."""
+"""Raw values of single rows, of every type, at the edges of what a column can represent; a table of every kind."""
 
 from __future__ import annotations
 
@@ -41,3 +41,25 @@ OTHERS: list[Any] = [
     datetime(2020, 1, 1, tzinfo=timezone(timedelta(seconds=5405))), datetime(2020, 7, 1, tzinfo=ZoneInfo("Asia/Tokyo")),
 ]  # fmt: skip
 VALUES = [None, True, False, *TEXTS, *NUMBERS, *OTHERS]
+
+START = datetime(2020, 1, 1)
+
+
+def mixed_frame(n: int) -> pd.DataFrame:
+    """Return rows with an input of every kind and storage, and the target ``left``."""
+    rng = np.random.default_rng(3)
+    return pd.DataFrame(
+        {
+            "price": rng.normal(10, 3, n),
+            "single": rng.normal(0, 1, n).astype(np.float32),
+            "count": rng.integers(0, 9, n),
+            "flag": rng.random(n) < 0.5,
+            "plan": rng.choice(np.array(["a", "b", "1", "2.5", "true", None], object), n),
+            "city": [f"c{i}" for i in rng.integers(0, 40, n)],
+            "start": pd.Series(START + timedelta(days=int(i)) for i in rng.integers(0, 900, n)),
+            "day": [f"{i % 28 + 1:02d}/{i % 12 + 1:02d}/2021" for i in rng.integers(0, 900, n)],
+            "epoch": rng.integers(1_500_000_000, 1_700_000_000, n),
+            "note": [f"call {i} about the bill {i % 7}" for i in rng.integers(0, 900, n)],
+            "left": rng.integers(0, 2, n),
+        }
+    )

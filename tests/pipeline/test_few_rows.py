@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from datetime import UTC, datetime, timedelta
+from datetime import UTC
 from decimal import Decimal
 from typing import Any
 
@@ -20,10 +20,9 @@ from gpupipe import Model, Pipeline, load_model
 from gpupipe.errors import GpupipeError
 from gpupipe.inference.prediction.few_rows import MOST_ROWS
 from tests.examples import examples
-from tests.raw_values import VALUES
+from tests.raw_values import START, VALUES, mixed_frame
 
 pytestmark = pytest.mark.filterwarnings("ignore::gpupipe.PredictionWarning")
-START = datetime(2020, 1, 1)
 GOOD: dict[str, Any] = {
     "price": 9.5, "single": 0.25, "count": 3, "flag": True, "plan": "a", "city": "c1", "start": START,
     "day": "03/11/2021", "epoch": 1_600_000_000,
@@ -33,21 +32,7 @@ GOOD: dict[str, Any] = {
 @pytest.fixture(scope="module")
 def model(tmp_path_factory: pytest.TempPathFactory) -> Model:
     """Return a model with an input of every kind and storage except texts, and rules that refuse and that warn."""
-    rng, n = np.random.default_rng(3), 200
-    frame = pd.DataFrame(
-        {
-            "price": rng.normal(10, 3, n),
-            "single": rng.normal(0, 1, n).astype(np.float32),
-            "count": rng.integers(0, 9, n),
-            "flag": rng.random(n) < 0.5,
-            "plan": rng.choice(np.array(["a", "b", "1", "2.5", "true", None], object), n),
-            "city": [f"c{i}" for i in rng.integers(0, 40, n)],
-            "start": pd.Series(START + timedelta(days=int(i)) for i in rng.integers(0, 900, n)),
-            "day": [f"{i % 28 + 1:02d}/{i % 12 + 1:02d}/2021" for i in rng.integers(0, 900, n)],
-            "epoch": rng.integers(1_500_000_000, 1_700_000_000, n),
-            "left": rng.integers(0, 2, n),
-        }
-    )
+    frame = mixed_frame(200).drop(columns="note")
     pipeline = Pipeline(
         frame,
         target="left",

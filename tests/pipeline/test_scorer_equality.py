@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
-from datetime import datetime, timedelta
+from datetime import timedelta
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pandas as pd
 import pyarrow as pa
 import pytest
 from hypothesis import example, given
@@ -28,13 +27,12 @@ from gpupipe.table.frames import rows_to_arrow
 from gpupipe.table.schema import Column
 from gpupipe_kernels.engines import HostEngine
 from tests.examples import examples
-from tests.raw_values import VALUES
+from tests.raw_values import START, VALUES, mixed_frame
 
 pytestmark = pytest.mark.filterwarnings("ignore::gpupipe.PredictionWarning")
 CHURN = Path(__file__).parents[2] / "configs" / "churn.yaml"
 N, N_THREADS = 30_000, 16
 EXTREMES = [0.0, -0.0, 1e-310, 2.0**125, -(2.0**125), 1e300, -np.inf, np.inf, np.nan, 1e-30, 16_777_217.0]
-START = datetime(2020, 1, 1)
 
 
 @pytest.fixture(scope="module")
@@ -83,22 +81,7 @@ def random_values(column: Column, rng: np.random.Generator) -> list[Any]:
 @pytest.fixture(scope="module")
 def mixed_model(tmp_path_factory: pytest.TempPathFactory) -> Model:
     """Return a model with an input of every kind and storage."""
-    rng, n = np.random.default_rng(3), 240
-    frame = pd.DataFrame(
-        {
-            "price": rng.normal(10, 3, n),
-            "single": rng.normal(0, 1, n).astype(np.float32),
-            "count": rng.integers(0, 9, n),
-            "flag": rng.random(n) < 0.5,
-            "plan": rng.choice(np.array(["a", "b", "1", "2.5", "true", None], object), n),
-            "city": [f"c{i}" for i in rng.integers(0, 40, n)],
-            "start": pd.Series(START + timedelta(days=int(i)) for i in rng.integers(0, 900, n)),
-            "day": [f"{i % 28 + 1:02d}/{i % 12 + 1:02d}/2021" for i in rng.integers(0, 900, n)],
-            "epoch": rng.integers(1_500_000_000, 1_700_000_000, n),
-            "note": [f"call {i} about the bill {i % 7}" for i in rng.integers(0, 900, n)],
-            "left": rng.integers(0, 2, n),
-        }
-    )
+    frame = mixed_frame(240)
     pipeline = Pipeline(
         frame,
         target="left",
