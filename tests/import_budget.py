@@ -11,7 +11,7 @@ NEVER = frozenset(
         "optuna", "polars", "skops", "torch",
     }
 )  # fmt: skip
-READING = NEVER | {"jinja2", "joblib", "rich", "scipy", "sklearn", "xgboost"}
+READING = NEVER | {"jinja2", "joblib", "pandas", "rich", "scipy", "sklearn", "xgboost"}
 BUDGETS = {
     "check": (READING, 460),
     "features": (READING, 485),

@@ -22,7 +22,6 @@ from gpupipe.errors import GpupipeError  # noqa: E402
 # A run imports these in the stage that first needs them. Here they are imported before the stages, so that no stage
 # includes import time; the library of the estimator follows once the task is known.
 READING = (
-    "pandas",
     "pyarrow.csv",
     "pyarrow.parquet",
     "gpupipe_kernels.interpreters.numpy.interpreter",

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from gpupipe.arrow_numpy import scalar, text_array
 from gpupipe.table.schema import NULL_VALUES
 
 TEXT = pa.dictionary(pa.int32(), pa.string())
@@ -25,7 +26,7 @@ def clean_texts(
     from every string.
     """
     chunks, gone = [], set()
-    nulls = pa.array(null_values, pa.string())
+    nulls = text_array(null_values)
     for chunk in column.chunks:
         levels = _clean_levels(chunk.dictionary, nulls, strip)
         if levels is not None:
@@ -42,7 +43,7 @@ def _clean_levels(levels: pa.StringArray, nulls: pa.StringArray, strip: bool) ->
     any_missing = pc.any(missing).as_py() or levels.null_count
     if not any_missing and (not strip or trimmed.equals(levels)):
         return None
-    return pc.if_else(missing, pa.scalar(None, pa.string()), trimmed if strip else levels)
+    return pc.if_else(missing, scalar(None, pa.string()), trimmed if strip else levels)
 
 
 def relabel(chunk: pa.DictionaryArray, levels: pa.StringArray) -> pa.DictionaryArray:

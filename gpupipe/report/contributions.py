@@ -57,23 +57,40 @@ class ExplainedColumn:
         >>> column.direction(np.array([0.9, 0.5, 0.2, 0.3]))
         Direction(correlation=-1.0, highest='', lowest='')
         """
-        import pandas as pd
+        import numpy as np
 
         if not self.kind:
             return None
-        moved, values = pd.Series(contributions), pd.Series(self.values)
         if self.kind == "categorical":
-            groups = moved.groupby(values.fillna(MISSING_LEVEL).to_numpy()).agg(["mean", "size"])
-            means = groups.loc[groups["size"] >= MIN_ROWS, "mean"]
+            levels, codes, counts = np.unique(level_names(self.values), return_inverse=True, return_counts=True)
+            means = np.bincount(codes, contributions) / counts
+            levels, means = levels[counts >= MIN_ROWS], means[counts >= MIN_ROWS]
             if len(means) < 2 or means.min() == means.max():
                 return None
-            highest = str(means.idxmax()) if means.max() > 0 else ""
-            return Direction(highest=highest, lowest=str(means.idxmin()) if means.min() < 0 else "")
-        is_known = values.notna()
-        if values[is_known].nunique() < 2 or moved[is_known].nunique() < 2:
+            highest = levels[means.argmax()] if means.max() > 0 else ""
+            return Direction(highest=highest, lowest=levels[means.argmin()] if means.min() < 0 else "")
+        values = np.asarray(self.values, float)
+        is_known = ~np.isnan(values)
+        values, moved = _ranks(values[is_known]), _ranks(contributions[is_known])
+        if not len(values) or np.ptp(values) == 0 or np.ptp(moved) == 0:
             return None
-        correlation = float(values[is_known].rank().corr(moved[is_known].rank()))  # Spearman's, ties included
+        correlation = float(np.corrcoef(values, moved)[0, 1])  # Spearman's, ties included
         return Direction(correlation=correlation if abs(correlation) >= MIN_CORRELATION else 0.0)
+
+
+def level_names(values: Sequence[Any] | HostArray) -> HostArray:
+    """Return levels as texts, object, shape (n,), `MISSING_LEVEL` for None."""
+    import numpy as np
+
+    return np.array([MISSING_LEVEL if value is None or value != value else str(value) for value in values], object)
+
+
+def _ranks(values: HostArray) -> HostArray:
+    """Return the rank of each value, float64, shape (n,); that of equal values is the mean of their ranks."""
+    import numpy as np
+
+    _, codes, counts = np.unique(values, return_inverse=True, return_counts=True)
+    return (np.cumsum(counts) - (counts - 1) / 2)[codes]
 
 
 @dataclass(frozen=True, kw_only=True)

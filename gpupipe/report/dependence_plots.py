@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 from gpupipe.report.axes import Axes, Legend, legend_label, padded
-from gpupipe.report.contributions import MISSING_LEVEL, ExplainedColumn, TargetContributions
+from gpupipe.report.contributions import ExplainedColumn, TargetContributions, level_names
 from gpupipe.report.theme import COLORS, SERIES
 from gpupipe.report.time_ticks import time_ticks
 
@@ -54,14 +55,13 @@ def running_median(x: HostArray, y: HostArray) -> tuple[HostArray, HostArray]:
     ([1.0, 2.0], [7.0, 7.0])
     """
     import numpy as np
-    import pandas as pd
 
     distinct, n_bins = np.unique(x), min(MOST_BINS, max(2, math.isqrt(len(x))))
     ends = -(-len(x) * np.arange(1, n_bins + 1) // n_bins) - 1
     edges = np.unique(np.sort(x)[ends])
     bins = np.searchsorted(distinct if len(distinct) <= n_bins else edges, x)
-    medians = pd.DataFrame({"x": x, "y": y}).groupby(bins).median()
-    return medians["x"].to_numpy(), medians["y"].to_numpy()
+    members = [bins == number for number in np.unique(bins)]
+    return np.array([np.median(x[own]) for own in members]), np.array([np.median(y[own]) for own in members])
 
 
 def _numbers(axes: Axes, column: ExplainedColumn, values: HostArray, found: TargetContributions, margins: Any) -> None:
@@ -82,11 +82,9 @@ def _numbers(axes: Axes, column: ExplainedColumn, values: HostArray, found: Targ
 
 def _levels(axes: Axes, column: ExplainedColumn, values: HostArray, found: TargetContributions, margins: Any) -> None:
     import numpy as np
-    import pandas as pd
 
-    levels = pd.Series(column.values, dtype=object).fillna(MISSING_LEVEL).to_numpy()
-    counts = pd.Series(levels).value_counts()
-    names = list(counts.index[:MOST_LEVELS])
+    levels = level_names(column.values)
+    names = [name for name, _ in Counter(levels.tolist()).most_common(MOST_LEVELS)]
     order = sorted(names, key=lambda name: float(np.median(values[levels == name][:, margins[0]])))
     axes.reference("vertical", 0, COLORS["faint"])
     for place, name in enumerate(order):
@@ -97,4 +95,4 @@ def _levels(axes: Axes, column: ExplainedColumn, values: HostArray, found: Targe
                 axes.line(ends, [place, place], color, 7, style="stroke-linecap: round; opacity: 0.3")
             axes.dots([np.median(own)], [place], color, 7, legend_label(found.labels[margin]))
     axes.y_limits = -0.6, len(order) - 0.4
-    axes.y_ticks = [(place, legend_label(str(name))) for place, name in enumerate(order)]
+    axes.y_ticks = [(place, legend_label(name)) for place, name in enumerate(order)]

@@ -11,6 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from gpupipe.arrow_numpy import number_array, scalar, text_array, to_numpy
 from gpupipe.backends.base import Backend
 from gpupipe.rules.labels import is_boolean, is_time, to_level
 from gpupipe.rules.predicate import RulePredicate, block_rows
@@ -40,13 +41,15 @@ class LevelChecker:
         """Return the checker of a column of a table; text columns are encoded for it, on the host."""
         column = table.schema[name]
         if column.levels is not None:
-            return cls(column, table.column(name), pa.array(column.levels, pa.large_string()), backend)
+            return cls(column, table.column(name), text_array(column.levels, pa.large_string()), backend)
         coded = as_dictionary(table.texts[name])
         tables = dictionaries(coded)
         # large_string: the strings of all chunks together may exceed the 2 GiB of Arrow's int32 offsets.
-        empty = pa.array([], pa.large_string())
+        empty = text_array([], pa.large_string())
         distinct = pa.concat_arrays([empty, *(each.cast(empty.type) for each in tables)]).dictionary_encode()
-        of_all = (pc.fill_null(distinct.indices, NULL - FIRST_LEVEL).to_numpy() + FIRST_LEVEL).astype(np.int32)
+        of_all = (
+            to_numpy(pc.fill_null(distinct.indices, scalar(NULL - FIRST_LEVEL, pa.int32()))) + FIRST_LEVEL
+        ).astype(np.int32)
         cuts = np.cumsum([len(each) for each in tables])[:-1]
         codes = np.empty(len(coded), np.int32)
         write_codes(coded, list(zip(tables, np.split(of_all, cuts), strict=False)), codes)
@@ -110,11 +113,11 @@ class LevelChecker:
 
     def _levels(self, wrong: Any) -> Array:
         """Return the mask of codes from the mask of values; reserved codes are never wrong."""
-        return np.concatenate([np.zeros(FIRST_LEVEL, bool), np.asarray(wrong)])
+        return np.concatenate([np.zeros(FIRST_LEVEL, bool), to_numpy(wrong)])
 
     def _allowed(self, labels: Iterable[Any]) -> pa.Array:
-        return pa.array([to_level(label, self.column.kind) for label in labels], pa.large_string())
+        return text_array((to_level(label, self.column.kind) for label in labels), pa.large_string())
 
 
 def _each(texts: pa.Array, holds: Callable[[str], bool]) -> pa.Array:
-    return pa.array([holds(text) for text in texts.to_pylist()], pa.bool_())
+    return number_array(np.array([holds(text) for text in texts.to_pylist()], bool))

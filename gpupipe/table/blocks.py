@@ -177,6 +177,8 @@ def code_storage(n_codes: int) -> str:
 
 def take_each(pieces: Sequence[tuple[Table, Any]], backend: Backend) -> Table:
     """Return selected rows of several tables with the same schema as one table; each row is copied once."""
+    from gpupipe.arrow_numpy import number_array
+
     xp, (first, _) = backend.xp, pieces[0]
     rows = [xp.flatnonzero(backend.to_device(mask)).astype("int32") for _, mask in pieces]
     ends = list(accumulate(map(len, rows)))
@@ -189,16 +191,10 @@ def take_each(pieces: Sequence[tuple[Table, Any]], backend: Backend) -> Table:
 
     backend.map(copy, places)
     texts = {
-        name: concatenate_texts([table.texts[name].filter(_arrow(mask)) for table, mask in pieces])
+        name: concatenate_texts([table.texts[name].filter(number_array(mask)) for table, mask in pieces])
         for name in first.texts
     }
     return Table(first.schema, ends[-1], blocks, places, texts)
-
-
-def _arrow(mask: Any) -> Any:
-    import pyarrow as pa
-
-    return pa.array(mask)
 
 
 def concatenate_texts(texts: Sequence[Any]) -> Any:

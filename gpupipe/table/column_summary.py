@@ -11,6 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from gpupipe.arrow_numpy import number_array, text_array
 from gpupipe.errors import SchemaError
 from gpupipe.table.blocks import code_storage
 from gpupipe.table.exact_values import is_number
@@ -108,7 +109,7 @@ class ColumnSummary:
             if len(codes) == len(chunk.dictionary):
                 self.used.add(chunk.dictionary)
                 continue
-            is_used = pc.is_in(pa.array(np.arange(len(chunk.dictionary))), value_set=codes.cast(pa.int64()))
+            is_used = pc.is_in(number_array(np.arange(len(chunk.dictionary))), value_set=codes.cast(pa.int64()))
             self.used.add(chunk.dictionary.filter(is_used))
             self.unused.add(chunk.dictionary.filter(pc.invert(is_used)))
         self._require_few_levels()
@@ -184,7 +185,7 @@ class DistinctTexts:
     """The distinct texts of several chunks, deduplicated whenever their number has doubled."""
 
     def __init__(self) -> None:
-        self._known = pa.array([], TEXTS)
+        self._known = text_array([], TEXTS)
         self._new: list[pa.Array] = []
         self._n_new = 0
 

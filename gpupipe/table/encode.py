@@ -10,6 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from gpupipe.arrow_numpy import scalar, to_numpy
 from gpupipe.backends.base import Backend
 from gpupipe.errors import SchemaError, did_you_mean
 from gpupipe.names import MOST_HINTS, duplicates, enumerate_names
@@ -175,7 +176,7 @@ def enforce(column: Column, values: pa.ChunkedArray) -> EncodePlan:
     if column.kind == "categorical":
         return EncodePlan(column, lambda out: _write_levels(column, values, out))
     if pa.types.is_floating(values.type):  # NaN is not a text either
-        values = pc.if_else(pc.is_nan(values), pa.scalar(None, values.type), values)
+        values = pc.if_else(pc.is_nan(values), scalar(None, values.type), values)
     return EncodePlan(column, None, values)
 
 
@@ -202,7 +203,7 @@ def _write_levels(column: Column, values: pa.ChunkedArray, out: Any) -> None:
 def _write_booleans(name: str, values: pa.ChunkedArray, out: Any) -> None:
     if pa.types.is_boolean(values.type):
         flags = values.cast(pa.int8())
-        out[:] = pc.fill_null(pc.add(flags, pa.scalar(FIRST_LEVEL, pa.int8())), NULL).to_numpy()
+        out[:] = to_numpy(pc.fill_null(pc.add(flags, scalar(FIRST_LEVEL, pa.int8())), scalar(NULL, pa.int8())))
         return
     coded = as_dictionary(values)
     bad = [v for v in used_texts(coded) if v.strip() and normal_text(v).lower() not in BOOLEAN_WORDS]

@@ -12,6 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from gpupipe.arrow_numpy import number_array, scalar, to_numpy
 from gpupipe.errors import SchemaError
 from gpupipe.table.exact_values import as_whole, wider_number
 from gpupipe.table.string_columns import as_dictionary, normal_texts
@@ -54,13 +55,13 @@ def row_codes(table: pa.Table, names: Sequence[str]) -> pa.Array:
 
 def find_repeated(codes: pa.Array) -> list[int]:
     """Return the first rows of the first repeated key; nulls are not keys."""
-    values = codes.drop_null().to_numpy()
+    values = to_numpy(codes.drop_null())
     ordered = np.sort(values)
     twice = ordered[1:][ordered[1:] == ordered[:-1]]
     if not len(twice):
         return []
-    rows = np.flatnonzero(pc.is_in(codes, value_set=pa.array(np.unique(twice))).to_numpy(zero_copy_only=False))
-    same = pc.equal(codes, codes[int(rows[0])]).fill_null(False).to_numpy(zero_copy_only=False)
+    rows = np.flatnonzero(to_numpy(pc.is_in(codes, value_set=number_array(np.unique(twice)))))
+    same = to_numpy(pc.equal(codes, codes[int(rows[0])]).fill_null(scalar(False, pa.bool_())))
     return [int(row) for row in np.flatnonzero(same)[:ROWS_SHOWN]]
 
 

@@ -9,6 +9,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from gpupipe.arrow_numpy import scalar, to_numpy
 from gpupipe.table.schema import LARGEST
 from gpupipe.table.string_columns import ROWS_AT_ONCE, as_dictionary, refuse, used_texts
 from gpupipe.table.time_columns import as_micros
@@ -52,7 +53,7 @@ def _parse(name: str, column: pa.ChunkedArray) -> pa.ChunkedArray:
     chunks = []
     for chunk in column.chunks:
         trimmed = pc.utf8_trim_whitespace(chunk.dictionary.cast(pa.string()))
-        texts = pc.if_else(pc.equal(trimmed, ""), pa.scalar(None, pa.string()), trimmed)
+        texts = pc.if_else(pc.equal(trimmed, scalar("", trimmed.type)), scalar(None, pa.string()), trimmed)
         numbers = parse_numbers(texts)
         bad = pc.and_(pc.is_valid(texts), pc.is_null(numbers))
         if pc.any(bad).as_py():
@@ -95,7 +96,7 @@ def write_numbers(column: pa.ChunkedArray, out: npt.NDArray[Any]) -> None:
     start = 0
     for chunk in column.chunks:
         stop = start + len(chunk)
-        values = chunk.to_numpy(zero_copy_only=False)
+        values = to_numpy(chunk)
         with np.errstate(over="ignore", invalid="ignore"):
             np.copyto(out[start:stop], values, casting="unsafe")
         if values.dtype.kind == "f":

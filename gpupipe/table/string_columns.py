@@ -10,6 +10,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from gpupipe.arrow_numpy import number_array, scalar, text_array, to_numpy
 from gpupipe.errors import SchemaError
 from gpupipe.table.exact_texts import decimal_text
 from gpupipe.table.hash_buckets import hash_levels
@@ -49,9 +50,9 @@ def format_values(values: pa.Array) -> pa.StringArray:
     if pa.types.is_floating(values.type):
         exact = np.float32 if pa.types.is_float32(values.type) else float
         texts = [None if v is None else canonical_text(exact(v)) or None for v in values.to_pylist()]
-        return pa.array(texts, pa.string())
+        return text_array(texts)
     if pa.types.is_decimal(values.type):
-        return pa.array([None if v is None else decimal_text(v) for v in values.to_pylist()], pa.string())
+        return text_array(None if v is None else decimal_text(v) for v in values.to_pylist())
     texts = values.cast(pa.string())
     return normal_texts(texts) if pa.types.is_temporal(values.type) else texts
 
@@ -63,11 +64,11 @@ def normal_texts(texts: pa.Array, dtype: str = "string") -> pa.Array:
     if form is not normal_text:
         usual = r"^(?:true|false)$" if dtype == "bool" else r"^(?:0|-?[1-9][0-9]{0,17})$"
         is_other = pc.invert(pc.match_substring_regex(texts, usual))
-    places = pc.indices_nonzero(pc.fill_null(is_other, False))
+    places = pc.indices_nonzero(pc.fill_null(is_other, scalar(False, is_other.type)))
     if not len(places):
         return texts
-    forms = pa.array([form(text) for text in texts.take(places).to_pylist()], texts.type)
-    return pc.replace_with_mask(texts, pc.fill_null(is_other, False), forms)
+    forms = text_array((form(text) for text in texts.take(places).to_pylist()), texts.type)
+    return pc.replace_with_mask(texts, pc.fill_null(is_other, scalar(False, is_other.type)), forms)
 
 
 def dictionaries(column: pa.ChunkedArray) -> list[pa.Array]:
@@ -100,24 +101,25 @@ def remap(dictionary: pa.Array, column: Column, of_numbers: bool = False) -> Cod
 
     With `of_numbers`, the dictionary has the canonical texts of typed numbers.
     """
-    texts, levels = dictionary.cast(pa.string()), pa.array(column.levels or (), pa.string())
+    texts, levels = dictionary.cast(pa.string()), text_array(column.levels or ())
     position = pc.index_in(texts, value_set=levels)
     is_other = pc.and_(pc.is_null(position), pc.is_valid(texts))
     if compares_forms(column) and pc.any(is_other).as_py():
         forms = normal_texts(levels, column.dtype).dictionary_encode()
-        n_levels = np.bincount(forms.indices, minlength=len(forms.dictionary))
+        form_of = to_numpy(forms.indices)
+        n_levels = np.bincount(form_of, minlength=len(forms.dictionary))
         place = pc.index_in(normal_texts(texts.filter(is_other), column.dtype), value_set=forms.dictionary)
         level_of = np.zeros(len(forms.dictionary) or 1, np.int32)
-        level_of[forms.indices] = np.arange(len(levels))
-        of_form = pa.array(np.where(n_levels == 1, level_of[: len(n_levels)], -1), mask=n_levels != 1).take(place)
+        level_of[form_of] = np.arange(len(levels))
+        of_form = number_array(np.where(n_levels == 1, level_of[: len(n_levels)], -1), n_levels != 1).take(place)
         position = pc.replace_with_mask(position, is_other, of_form.cast(position.type))
-    found = pc.fill_null(position, -1).to_numpy(zero_copy_only=False)
+    found = to_numpy(pc.fill_null(position, scalar(-1, position.type)))
     if of_numbers and (numbers := LevelLookup(column).numbers):
         places = np.flatnonzero(found < 0)
         found = found.copy()
         found[places] = [numbers.get(text, FIRST_LEVEL - 1) - FIRST_LEVEL for text in texts.take(places).to_pylist()]
     codes = np.where(found >= 0, found + FIRST_LEVEL, UNSEEN).astype(column.storage)
-    codes[pc.is_null(dictionary).to_numpy(zero_copy_only=False)] = NULL
+    codes[to_numpy(pc.is_null(dictionary))] = NULL
     return codes
 
 
@@ -139,10 +141,10 @@ def write_codes(column: pa.ChunkedArray, tables: Sequence[tuple[pa.Array, Codes]
     for chunk in column.chunks:
         table = next(t for d, t in tables if d is chunk.dictionary or d.equals(chunk.dictionary))
         # Arrow's take works with int32; NumPy would first convert every index to int64.
-        codes = pc.take(pa.array(table), chunk.indices, boundscheck=False)
+        codes = pc.take(number_array(table), chunk.indices, boundscheck=False)
         if codes.null_count:
-            codes = pc.fill_null(codes, NULL)
-        out[start : start + len(chunk)] = codes.to_numpy(zero_copy_only=False)
+            codes = pc.fill_null(codes, scalar(NULL, codes.type))
+        out[start : start + len(chunk)] = to_numpy(codes)
         start += len(chunk)
 
 
@@ -151,9 +153,9 @@ def rows_of(column: pa.ChunkedArray, values: list[str]) -> list[int]:
     rows: list[int] = []
     start = 0
     for chunk in column.chunks:
-        wanted = pc.index_in(pa.array(values, pa.string()), value_set=chunk.dictionary.cast(pa.string())).drop_null()
+        wanted = pc.index_in(text_array(values), value_set=chunk.dictionary.cast(pa.string())).drop_null()
         hits = pc.is_in(chunk.indices, value_set=wanted.cast(chunk.indices.type))
-        rows += (np.flatnonzero(hits.to_numpy(zero_copy_only=False))[:ROWS_SHOWN] + start).tolist()
+        rows += (np.flatnonzero(to_numpy(hits))[:ROWS_SHOWN] + start).tolist()
         start += len(chunk)
         if len(rows) >= ROWS_SHOWN:
             break

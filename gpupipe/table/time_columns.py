@@ -11,6 +11,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from gpupipe.arrow_numpy import scalar, to_numpy
 from gpupipe.errors import SchemaError
 from gpupipe.table.exact_values import is_number
 from gpupipe.table.schema import NAT, expected_time
@@ -167,5 +168,5 @@ def write_times(column: pa.ChunkedArray, out: npt.NDArray[np.int64]) -> None:
     for chunk in column.chunks:
         stop = start + len(chunk)
         values: Any = chunk.cast(pa.int64())
-        out[start:stop] = pc.fill_null(values, NAT).to_numpy(zero_copy_only=False)
+        out[start:stop] = to_numpy(pc.fill_null(values, scalar(NAT, values.type)))
         start = stop

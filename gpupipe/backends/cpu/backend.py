@@ -79,10 +79,11 @@ class CpuBackend(Backend):
 
     def take(self, values: Array, rows: Array, out: Array) -> None:
         """Write ``values[rows]`` to `out` with Arrow: NumPy would convert all row numbers to int64 first."""
-        import pyarrow as pa
         import pyarrow.compute as pc
 
-        out[:] = pc.take(pa.array(values), pa.array(rows), boundscheck=False).to_numpy()
+        from gpupipe.arrow_numpy import number_array, to_numpy
+
+        out[:] = to_numpy(pc.take(number_array(values), number_array(rows), boundscheck=False))
 
     def choose_engine(self, family: KernelFamily, size: int) -> HostEngine:
         can_compile = os.environ.get("NUMBA_DISABLE_JIT", "0") == "0"

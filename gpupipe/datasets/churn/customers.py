@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from gpupipe.arrow_numpy import number_array, text_array
 from gpupipe.datasets.churn.population import (
     BITS,
     CATEGORICALS,
@@ -202,8 +203,8 @@ SCHEMA = pa.schema(
     + [("signup_ts", pa.timestamp("us")), ("Churn", DICTIONARY)]
 )
 
-LEVELS = {name: pa.array(texts) for name, (texts, _) in CATEGORICALS.items()}
-LEVELS |= {"City": pa.array([f"city_{i:04d}" for i in range(N_CITIES)]), "Churn": pa.array(NO_YES)}
+LEVELS = {name: text_array(texts) for name, (texts, _) in CATEGORICALS.items()}
+LEVELS |= {"City": text_array(f"city_{i:04d}" for i in range(N_CITIES)), "Churn": text_array(NO_YES)}
 
 # Columns that are neither codes nor identifiers, and the properties of a block that hold them.
 _VALUES = {
@@ -223,7 +224,7 @@ def column(block: CustomerBlock, name: str) -> pa.Array:
         return customer_ids(block.seed, block.start, block.n_rows)
     if name in LEVELS:
         codes = block.churned if name == "Churn" else block.codes(name)
-        return pa.DictionaryArray.from_arrays(codes, LEVELS[name])
+        return pa.DictionaryArray.from_arrays(number_array(codes), LEVELS[name])
     unit = 1_000_000 if name == "signup_ts" else 1  # seconds to microseconds
-    values = pa.array(getattr(block, _VALUES[name]) * unit, mask=block.missing(name))
+    values = number_array(getattr(block, _VALUES[name]) * unit, block.missing(name))
     return values.cast(SCHEMA.field(name).type)

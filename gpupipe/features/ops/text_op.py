@@ -144,6 +144,7 @@ def _encode_on_host(column: pa.ChunkedArray) -> tuple[pa.Array, HostArray]:
     import pyarrow as pa
     import pyarrow.compute as pc
 
+    from gpupipe.arrow_numpy import scalar, text_array, to_numpy
     from gpupipe.table.string_columns import as_dictionary, dictionaries
 
     if pa.types.is_string_view(column.type):
@@ -154,11 +155,11 @@ def _encode_on_host(column: pa.ChunkedArray) -> tuple[pa.Array, HostArray]:
     coded = pa.chunked_array(chunks, pa.dictionary(pa.int32(), kind))
     if len(dictionaries(coded)) > 1:
         coded = coded.unify_dictionaries()
-    texts = coded.chunk(0).dictionary if coded.num_chunks else pa.array([], kind)
+    texts = coded.chunk(0).dictionary if coded.num_chunks else text_array([], kind)
     codes = np.empty(len(coded), np.int32)
     start = 0
     for chunk in coded.chunks:
-        codes[start : start + len(chunk)] = pc.fill_null(chunk.indices, len(texts)).to_numpy(zero_copy_only=False)
+        codes[start : start + len(chunk)] = to_numpy(pc.fill_null(chunk.indices, scalar(len(texts), pa.int32())))
         start += len(chunk)
     return _with_empty(texts), codes
 
@@ -166,7 +167,9 @@ def _encode_on_host(column: pa.ChunkedArray) -> tuple[pa.Array, HostArray]:
 def _with_empty(texts: pa.Array) -> pa.Array:
     import pyarrow as pa
 
-    return pa.concat_arrays([texts, pa.array([""], texts.type)])
+    from gpupipe.arrow_numpy import text_array
+
+    return pa.concat_arrays([texts, text_array([""], texts.type)])
 
 
 def _compact(chunk: pa.DictionaryArray) -> pa.DictionaryArray:

@@ -10,6 +10,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 import pyarrow as pa
 
+from gpupipe.arrow_numpy import to_numpy
 from gpupipe.backends.base import Backend
 from gpupipe.errors import SchemaError
 from gpupipe.inference.drift.counted_column import CountedColumn
@@ -99,4 +100,4 @@ def _arrays(column: Column, values: pa.ChunkedArray) -> Iterator[Array]:
         return
     for chunk in numbers_of(column, values).chunks:
         with np.errstate(over="ignore", invalid="ignore"):
-            yield chunk.to_numpy(zero_copy_only=False).astype(column.storage, copy=False)
+            yield to_numpy(chunk).astype(column.storage, copy=False)

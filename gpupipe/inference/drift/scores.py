@@ -8,6 +8,7 @@ from dataclasses import replace
 import numpy as np
 import pyarrow as pa
 
+from gpupipe.arrow_numpy import to_numpy
 from gpupipe.backends.base import Backend
 from gpupipe.inference.drift.cell_counter import CellCounter
 from gpupipe.inference.drift.counted_column import CountedColumn
@@ -46,12 +47,12 @@ def score_references(predicted: pa.Table, goal: Goal) -> list[DriftColumn]:
 
 def _cells(name: str, values: pa.ChunkedArray) -> DriftColumn:
     if pa.types.is_floating(values.type):
-        x = values.to_numpy().astype(np.float64)
+        x = to_numpy(values).astype(np.float64)
         x = x[np.isfinite(x)]
         edges = number_edges(np.quantile(x, EDGE_SHARES).tolist(), "float64") if len(x) else np.empty(0, np.float32)
         return DriftColumn(name, "numeric", np.zeros(n_cells(edges, None), np.int64), edges)
     counted = as_dictionary(values).combine_chunks().value_counts()
-    texts, counts = counted.field("values").cast(pa.string()).to_pylist(), counted.field("counts").to_numpy()
+    texts, counts = counted.field("values").cast(pa.string()).to_pylist(), to_numpy(counted.field("counts"))
     order = sorted(range(len(texts)), key=lambda i: texts[i])
     levels, cells = level_cells([texts[i] for i in order], counts[order], 0, is_hashed=True)
     return DriftColumn(name, "categorical", np.zeros_like(cells), levels=levels, is_hashed=True)

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from gpupipe.arrow_numpy import number_array, to_numpy, value_array
 from gpupipe.artifact import ArtifactReader, ArtifactWriter
 from gpupipe.inference.parity.arrays import ARRAYS, DTYPES, read_parity_arrays
 from gpupipe.inference.parity.record import ParityRecord, TrialRows
@@ -24,7 +25,7 @@ def write_record(writer: ArtifactWriter, recorded: ParityRecord) -> None:
     """Write a record. Numeric inputs are columns of the array ``numbers``, other inputs are JSON lists."""
     trial = recorded.trial
     inputs = dict(zip(trial.inputs.column_names, trial.inputs.columns, strict=True))
-    numbers = [values.to_numpy() for values in inputs.values() if values.type == NUMBER]
+    numbers = [to_numpy(values) for values in inputs.values() if values.type == NUMBER]
     arrays = {
         "row": trial.rows, "features": recorded.X, "predicted": recorded.predicted, "outputs": recorded.outputs,
         "label": recorded.labels, "target": trial.target, "numbers": np.reshape(numbers, (-1, len(trial.cases))).T,
@@ -62,6 +63,7 @@ def _inputs(described: list[dict[str, Any]], numbers: Array) -> Iterator[tuple[s
     for column in described:
         kind = TYPES[column["type"]]
         if kind == NUMBER:
-            yield column["name"], pa.array(next(columns), kind, from_pandas=True)  # NaN is null
+            values = next(columns)
+            yield column["name"], number_array(values, np.isnan(values))
         else:
-            yield column["name"], pa.array(column["values"], kind)
+            yield column["name"], value_array(column["values"], kind)

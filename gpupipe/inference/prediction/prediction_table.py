@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 
+from gpupipe.arrow_numpy import number_array, text_array
 from gpupipe.inference.prediction.prediction_arrays import class_probabilities
 from gpupipe.metrics.predictions import predicted_labels
 from gpupipe.model_parts.decision import Decision
@@ -16,14 +18,23 @@ from gpupipe.table.exact_values import decimal_type
 
 def label_column(goal: Goal, codes: Any) -> pa.Array:
     """Return the labels of class codes with the type of the target column."""
-    return pa.array(goal.labels, label_kind(goal)).take(pa.array(codes))
+    return _labels(goal).take(number_array(codes))
 
 
 def label_kind(goal: Goal) -> pa.DataType:
     """Return the Arrow type of the labels in predictions."""
-    if not goal.label_type:
-        return pa.array(goal.labels).type
-    return pa.type_for_alias(goal.label_type) if goal.label_type in LABEL_TYPES else decimal_type(goal.label_type)
+    return _labels(goal).type
+
+
+def _labels(goal: Goal) -> pa.Array:
+    """Return the labels of the classes in order."""
+    if goal.label_type and goal.label_type not in LABEL_TYPES:
+        return pa.array(goal.labels, decimal_type(goal.label_type))
+    if all(isinstance(label, str) for label in goal.labels):
+        return text_array(goal.labels)
+    values = np.array(goal.labels)
+    found = number_array(values) if values.dtype in (bool, np.int64) else pa.array(goal.labels)
+    return found.cast(pa.type_for_alias(goal.label_type)) if goal.label_type else found
 
 
 def prediction_table(prediction: Prediction, goal: Goal, decision: Decision) -> pa.Table:
@@ -35,7 +46,7 @@ def prediction_table(prediction: Prediction, goal: Goal, decision: Decision) -> 
             found = prediction_table(part, own, decided)
             names = [output_of_target(name, own) for name in found.column_names]
             columns |= dict(zip(names, found.columns, strict=True))
-        return pa.table(columns)
+        return _table(columns)
     if prediction.probability is not None:
         probability = class_probabilities(prediction.probability)
         chosen = predicted_labels(goal.task, prediction.probability, decision.threshold)
@@ -44,14 +55,19 @@ def prediction_table(prediction: Prediction, goal: Goal, decision: Decision) -> 
         if decision.intervals is not None:
             members = decision.intervals.members(probability)
             columns |= {f"set_{label}": is_in for label, is_in in zip(goal.label_texts, members.T, strict=True)}
-        return pa.table(columns)
+        return _table(columns)
     if prediction.embedding is not None:
-        return pa.table({f"embedding_{i}": column for i, column in enumerate(prediction.embedding.T)})
+        return _table({f"embedding_{i}": column for i, column in enumerate(prediction.embedding.T)})
     if prediction.label is not None:
-        return pa.table({"prediction": prediction.label, "distance": prediction.distance})
+        return _table({"prediction": prediction.label, "distance": prediction.distance})
     columns = {"prediction": prediction.value}
     if prediction.quantiles is not None:
         columns = dict(zip(goal.quantile_names, prediction.quantiles.T, strict=True))
     if decision.intervals is not None:
         columns["lower"], columns["upper"] = decision.intervals.interval(prediction.output)
-    return pa.table(columns)
+    return _table(columns)
+
+
+def _table(columns: dict[str, Any]) -> pa.Table:
+    arrays = (c if isinstance(c, pa.Array | pa.ChunkedArray) else number_array(c) for c in columns.values())
+    return pa.table(dict(zip(columns, arrays, strict=True)))

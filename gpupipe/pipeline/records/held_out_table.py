@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 
+from gpupipe.arrow_numpy import number_array
 from gpupipe.inference.prediction.prediction_table import label_column, prediction_table
 from gpupipe.model_parts.goal import output_of_target
 from gpupipe.tasks import CLASSIFICATION
@@ -23,15 +24,15 @@ def held_out_table(job: Job, outcome: LeaderboardResult) -> pa.Table:
     assert job.row_ids is not None
     held_out, goal = outcome.held_out, job.goal
     rows = job.row_ids[held_out.rows]
-    columns = {"row": pa.array(rows, pa.int64())}
+    columns = {"row": number_array(rows.astype(np.int64))}
     with optional_part(job.timeline, "predictions.parquet has no columns of source.id"):
         columns |= read_identifiers(job.config, rows, job.files)
     if held_out.folds is not None:
-        columns["fold"] = pa.array(held_out.folds)
+        columns["fold"] = number_array(held_out.folds)
     for own, part in zip(goal.each, held_out.each, strict=True):
         if part.truth is not None:
             y, name = part.truth.y, output_of_target("target", own) if goal.targets else "target"
             is_coded = own.task in CLASSIFICATION
-            columns[name] = label_column(own, y.astype(np.int64)) if is_coded else pa.array(y)
+            columns[name] = label_column(own, y.astype(np.int64)) if is_coded else number_array(y)
     predicted = prediction_table(held_out.predicted.mapped(job.backend.to_host), goal, held_out.decision)
     return pa.table(columns | dict(zip(predicted.column_names, predicted.columns, strict=True)))

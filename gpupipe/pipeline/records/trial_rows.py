@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
+from gpupipe.arrow_numpy import value_array
 from gpupipe.backends.base import Backend
 from gpupipe.features.program.fitted import FittedFeatures
 from gpupipe.inference.parity.record import TrialRows
@@ -67,7 +68,7 @@ def make_trial_rows(job: Job, features: FittedFeatures) -> TrialRows:
     y = np.full(len(picked), np.nan) if job.y is None else job.y[picked]
     origin = picked if job.row_ids is None else job.row_ids[picked]
     return TrialRows(
-        pa.table({c.name: pa.array(values[c.name], _arrow_type(c)) for c in columns}),
+        pa.table({c.name: value_array(values[c.name], _arrow_type(c)) for c in columns}),
         cases,
         np.concatenate([origin, np.full(made, -1)]),
         np.concatenate([y.astype(np.float64), np.full((made, *y.shape[1:]), np.nan)]),

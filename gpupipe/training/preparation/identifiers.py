@@ -12,6 +12,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from gpupipe.arrow_numpy import to_numpy
 from gpupipe.config import Config
 from gpupipe.errors import GpupipeError, SchemaError
 from gpupipe.io.column_settings import ColumnSettings
@@ -127,7 +128,7 @@ def exact_groups(config: Config, rows: Array, files: InputFiles | None) -> Array
     name = config.split.group or ""
     column = read_unencoded(config, [name], np.asarray(rows), files)[name].combine_chunks()
     values = column.unique().drop_null().sort()
-    codes = pc.index_in(column, value_set=values).to_numpy(zero_copy_only=False)
+    codes = to_numpy(pc.index_in(column, value_set=values))
     found: Array = np.where(np.isnan(codes), NULL, codes + FIRST_LEVEL).astype(np.int64)
     return found
 
