@@ -39,13 +39,14 @@ def run(files: list[str], clock: StageClock, options: argparse.Namespace) -> flo
 
 def _read(connection: duckdb.DuckDBPyConnection, files: list[str]) -> None:
     """Create the table of customers, with categories as integers of one byte or two."""
-    texts = dict.fromkeys((*CODED, TARGET), "VARCHAR")  # DuckDB reads Yes and No as booleans otherwise
-    source = f"read_csv({files}, types={texts})" if files[0].endswith(".csv") else f"read_parquet({files})"
+    kinds = dict.fromkeys((*CODED, TARGET), "VARCHAR")  # DuckDB reads Yes and No as booleans otherwise
+    source = f"read_csv({files}, types={kinds})" if files[0].endswith(".csv") else f"read_parquet({files})"
     numbers = [f"CAST({name} AS FLOAT) AS {name}" for name in NUMBERS]
     connection.execute("SET preserve_insertion_order = true")
-    for name in CODED:
-        levels = connection.execute(f"SELECT DISTINCT {name} FROM {source} WHERE {name} IS NOT NULL ORDER BY 1")
-        listed = ", ".join(f"'{level}'" for (level,) in levels.fetchall())
+    levels = ", ".join(f"list_sort(list(DISTINCT {name}) FILTER ({name} IS NOT NULL))" for name in CODED)
+    found = connection.execute(f"SELECT {levels} FROM {source}").fetchone()  # reads text files once for all columns
+    for name, texts in zip(CODED, found or (), strict=True):
+        listed = ", ".join(f"'{text}'" for text in texts)
         connection.execute(f'CREATE TYPE "{name} levels" AS ENUM ({listed})')
     codes = [f'enum_code(CAST({name} AS "{name} levels")) AS {name}' for name in CODED]
     selected = ", ".join((*numbers, *codes, TIME, f"CAST({TARGET} = 'Yes' AS FLOAT) AS y"))
