@@ -10,6 +10,8 @@ import time
 _START = time.perf_counter()
 
 import argparse  # noqa: E402
+import atexit  # noqa: E402
+import gc  # noqa: E402
 import json  # noqa: E402
 import sys  # noqa: E402
 from collections.abc import Callable, Sequence  # noqa: E402
@@ -31,6 +33,8 @@ READING = (
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one task and return its exit code."""
     options = _parse(arguments)
+    if arguments is None:
+        atexit.register(gc.freeze)  # as commands end: see `gpupipe.cli.main`
     return write_document(lambda: TASKS[options.task](options), Path(options.json))
 
 
