@@ -35,10 +35,13 @@ DECODED = 8  # cells from which on a dictionary is decoded first
 MOST_ROWS = 200  # of a model of 12 to 23 columns, from 100 to 450 rows on a table is faster
 PLAIN = (type(None), float, int, str, bool, np.float32, Decimal, UUID)  # and types with a plain form
 UNIFORM = (float, int, str, bool, date, datetime, np.float32, np.float64, np.int64, np.str_, np.bool_, np.datetime64)
+# Types of polars whose values are plain, and read faster than through Arrow.
 OF_POLARS = frozenset(
-    ("Boolean", "Float64", "String", "Categorical", "Enum")
-)  # plain, and faster than their Arrow form
-OF_POLARS |= {f"{sign}Int{bits}" for sign in ("", "U") for bits in (8, 16, 32, 64)}
+    {
+        "Boolean", "Categorical", "Enum", "Float64", "String",
+        "Int8", "Int16", "Int32", "Int64", "UInt8", "UInt16", "UInt32", "UInt64",
+    }
+)  # fmt: skip
 
 Values = Sequence[Any]
 
