@@ -346,7 +346,7 @@ def _train(
     context: FitContext,
     threads: int,
 ) -> Any:
-    with explain_errors(model, X, context), limit_threads(model.blas_threads(X.shape[1], threads), threads):
+    with explain_errors(model, X, context), limit_threads(threads if model.uses_blas_threads else 1, threads):
         return model.train(estimator, X, y, weights, context)
 
 
