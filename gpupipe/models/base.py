@@ -295,8 +295,8 @@ class ModelSettings(Settings):
         """Return `X` in the dtype and layout of the CPU estimator: `X` itself, or a copy."""
         return X
 
-    def training_threads(self, n_threads: int) -> int:
-        """Return the number of threads of the library that trains this model."""
+    def training_threads(self, n_threads: int, n_cells: int) -> int:
+        """Return the number of threads to train on, at most `n_threads`, for the number of cells of the matrix."""
         return n_threads
 
     def thread_note(self, n_threads: int) -> str:

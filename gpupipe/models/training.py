@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -297,7 +298,7 @@ def keyword_arguments(model: ModelSettings, X: Matrix, context: FitContext, thre
     if model.takes_seed:
         params["random_state"] = derive_seed(context.seed, "model")
     if model.takes_threads:
-        params["n_jobs"] = model.training_threads(threads)
+        params["n_jobs"] = model.training_threads(threads, math.prod(X.shape))
     return params
 
 
@@ -346,7 +347,8 @@ def _train(
     context: FitContext,
     threads: int,
 ) -> Any:
-    with explain_errors(model, X, context), limit_threads(threads if model.uses_blas_threads else 1, threads):
+    openmp = model.training_threads(threads, math.prod(X.shape))
+    with explain_errors(model, X, context), limit_threads(threads if model.uses_blas_threads else 1, openmp):
         return model.train(estimator, X, y, weights, context)
 
 
