@@ -141,7 +141,7 @@ def test_folds_that_are_trained_at_the_same_time_give_the_same_trials(
     name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     train, both = FoldTraining.train, threading.Barrier(2)
-    found = []
+    found: list[list[tuple[Any, ...]]] = []
 
     def meet(self: FoldTraining, settings: Any, fold: int, *others: Any) -> Any:
         if fold and len(found) == 1:
