@@ -299,8 +299,8 @@ class ModelSettings(Settings):
         """Return the number of threads to train on, at most `n_threads`, for the number of cells of the matrix."""
         return n_threads
 
-    def thread_note(self, n_threads: int) -> str:
-        """Return a note if the trained model depends on the number of threads, or is trained on one for that reason."""
+    def thread_note(self, n_threads: int, estimator: Any) -> str:
+        """Return a note if an estimator depends on the number of threads, or is trained on one for that reason."""
         return ""
 
     def require_ready(self, task: Task) -> None:

@@ -238,7 +238,7 @@ def _fit_on_host(
         estimator = _train(model, estimator, X, rows.y, rows.weights, context, threads)
     kind = KINDS.get(model.estimator_name(context.task), FittedSklearn)
     fitted = kind.of(estimator, context.task, tuple(context.feature_names), context.n_classes, rows.classes)
-    return with_notes(fitted, *filter(None, [*notes, model.thread_note(threads)])), estimator
+    return with_notes(fitted, *filter(None, [*notes, model.thread_note(threads, estimator)])), estimator
 
 
 def _fit_on_device(

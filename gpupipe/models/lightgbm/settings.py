@@ -202,7 +202,7 @@ class LightGBM(BoostingSettings):
     def training_threads(self, n_threads: int, n_cells: int) -> int:
         return 1 if self.data_sample_strategy == "goss" else super().training_threads(n_threads, n_cells)
 
-    def thread_note(self, n_threads: int) -> str:
+    def thread_note(self, n_threads: int, estimator: Any) -> str:
         is_limited = self.data_sample_strategy == "goss" and n_threads > 1
         return "trained on one thread: the rows that goss draws depend on the number of threads" if is_limited else ""
 
