@@ -109,6 +109,8 @@ class ModelSettings(Settings):
         Whether the estimator takes NaN; otherwise the feature program imputes, with a note.
     takes_seed, takes_threads, takes_sample_weight : bool
         Whether the estimator has ``random_state``, an ``n_jobs`` that counts threads, and sample weights.
+    uses_blas_threads : bool
+        Whether its training has BLAS operations that are large enough for several threads.
     least_class_rows : int
         Training rows that each class with rows must have.
     can_state_rounds : bool
@@ -128,6 +130,7 @@ class ModelSettings(Settings):
     accepts_missing: ClassVar[bool] = False
     takes_seed: ClassVar[bool] = True
     takes_threads: ClassVar[bool] = False
+    uses_blas_threads: ClassVar[bool] = True
     takes_sample_weight: ClassVar[bool] = True
     least_class_rows: ClassVar[int] = 1
     can_state_rounds: ClassVar[bool] = True
@@ -292,16 +295,12 @@ class ModelSettings(Settings):
         """Return `X` in the dtype and layout of the CPU estimator: `X` itself, or a copy."""
         return X
 
-    def blas_threads(self, n_features: int, n_threads: int) -> int:
-        """Return the number of BLAS threads for the training of this model."""
+    def training_threads(self, n_threads: int, n_cells: int) -> int:
+        """Return the number of threads to train on, at most `n_threads`, for the number of cells of the matrix."""
         return n_threads
 
-    def training_threads(self, n_threads: int) -> int:
-        """Return the number of threads of the library that trains this model."""
-        return n_threads
-
-    def thread_note(self, n_threads: int) -> str:
-        """Return a note if the trained model depends on the number of threads, or is trained on one for that reason."""
+    def thread_note(self, n_threads: int, estimator: Any) -> str:
+        """Return a note if an estimator depends on the number of threads, or is trained on one for that reason."""
         return ""
 
     def require_ready(self, task: Task) -> None:

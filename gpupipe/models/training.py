@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -237,7 +238,7 @@ def _fit_on_host(
         estimator = _train(model, estimator, X, rows.y, rows.weights, context, threads)
     kind = KINDS.get(model.estimator_name(context.task), FittedSklearn)
     fitted = kind.of(estimator, context.task, tuple(context.feature_names), context.n_classes, rows.classes)
-    return with_notes(fitted, *filter(None, [*notes, model.thread_note(threads)])), estimator
+    return with_notes(fitted, *filter(None, [*notes, model.thread_note(threads, estimator)])), estimator
 
 
 def _fit_on_device(
@@ -297,7 +298,7 @@ def keyword_arguments(model: ModelSettings, X: Matrix, context: FitContext, thre
     if model.takes_seed:
         params["random_state"] = derive_seed(context.seed, "model")
     if model.takes_threads:
-        params["n_jobs"] = model.training_threads(threads)
+        params["n_jobs"] = model.training_threads(threads, math.prod(X.shape))
     return params
 
 
@@ -346,7 +347,8 @@ def _train(
     context: FitContext,
     threads: int,
 ) -> Any:
-    with explain_errors(model, X, context), limit_threads(model.blas_threads(X.shape[1], threads), threads):
+    openmp = model.training_threads(threads, math.prod(X.shape))
+    with explain_errors(model, X, context), limit_threads(threads if model.uses_blas_threads else 1, openmp):
         return model.train(estimator, X, y, weights, context)
 
 

@@ -356,6 +356,7 @@ class _Checker:
 def _as_read(source: TableSource) -> pa.Table:
     """Return a table before any column is dropped or declared."""
     update: dict[str, Any] = {"drop": (), "columns": None, "declared": {}, "where": None}
+    update |= {"rows": 1} if source.generate else {}  # only its names are used
     if hasattr(source, "target"):
         update |= {"target": None, "weight": None}
     return read_arrow(source.model_copy(update=update)).table

@@ -10,7 +10,11 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
+from gpupipe.names import count_noun
+from gpupipe.report.text import metric_title, number
+
 TrialState = Literal["complete", "pruned", "failed", "skipped"]
+MOST_MEMBERS = 5  # in the summary
 
 
 @dataclass(frozen=True)
@@ -57,6 +61,35 @@ class SearchRecord:
     def has_scores(self) -> bool:
         """True if at least one of the tried models has a score."""
         return any(each.score is not None for each in self.tried)
+
+    def summary(self) -> str:
+        """Return the result in one line.
+
+        Examples
+        --------
+        >>> tried = [TriedModel("xgboost", "xgboost", score=0.84, weight=0.7), TriedModel("knn", "knn", score=0.8)]
+        >>> tried.append(TriedModel("ridge", "ridge", score=0.81, weight=0.3))
+        >>> search = SearchRecord("ensemble", "roc_auc", tuple(tried), 0.8512, "the portfolio is complete")
+        >>> for part in search.summary().split("; "):
+        ...     print(part)
+        2 of 3 models are members: 0.70 xgboost, 0.30 ridge
+        out-of-fold ROC AUC 0.8512
+        ended: the portfolio is complete
+        """
+        if self.kind == "ensemble":
+            members = self.members
+            shown = ", ".join(f"{each.weight:.2f} {each.label}" for each in members[:MOST_MEMBERS])
+            more = f" and {len(members) - MOST_MEMBERS} more" if len(members) > MOST_MEMBERS else ""
+            found, rows = (
+                f"{len(members)} of {count_noun(self.n_compared, 'model')} are members: {shown}{more}",
+                "out-of-fold",
+            )
+        else:
+            n_pruned = sum(each.state == "pruned" for each in self.tried)
+            pruned = f", {n_pruned} pruned" if n_pruned else ""
+            found, rows = f"{count_noun(len(self.tried), 'trial')}{pruned}", "best held-out"
+        score = "" if self.score is None else f"; {rows} {metric_title(self.metric)} {number(self.score)}"
+        return f"{found}{score}{f'; ended: {self.ended}' if self.ended else ''}"
 
     def to_json(self) -> dict[str, Any]:
         """Return the record as JSON values."""

@@ -8,13 +8,11 @@ from typing import TYPE_CHECKING
 from gpupipe.names import count_noun
 from gpupipe.report.data import Classification, Confusion, LeaderboardRow, ReportData, TargetReport
 from gpupipe.report.intervals import IntervalCoverage
-from gpupipe.report.search_record import SearchRecord
 from gpupipe.report.text import metric_title, number, percent
 
 if TYPE_CHECKING:
     from gpupipe.metrics import CutoffNdcg, QuantileLoss, Residuals
 
-MOST_MEMBERS = 5  # in a line
 MOST_TARGETS = 5  # whose results are sentences
 
 
@@ -114,40 +112,9 @@ def _has_search(data: ReportData) -> bool:
     return data.tried.features > 0 or any(row.search is not None for row in data.leaderboard)
 
 
-def search_summary(search: SearchRecord) -> str:
-    """Return the result of a search in one line.
-
-    Examples
-    --------
-    >>> from gpupipe.report.search_record import TriedModel
-    >>> tried = [TriedModel("xgboost", "xgboost", score=0.84, weight=0.7), TriedModel("knn", "knn", score=0.8)]
-    >>> tried.append(TriedModel("ridge", "ridge", score=0.81, weight=0.3))
-    >>> search = SearchRecord("ensemble", "roc_auc", tuple(tried), 0.8512, "the portfolio is complete")
-    >>> for part in search_summary(search).split("; "):
-    ...     print(part)
-    2 of 3 models are members: 0.70 xgboost, 0.30 ridge
-    out-of-fold ROC AUC 0.8512
-    ended: the portfolio is complete
-    """
-    title, ended = metric_title(search.metric), f"ended: {search.ended}" if search.ended else ""
-    if search.kind == "ensemble":
-        members = search.members
-        shown = ", ".join(f"{each.weight:.2f} {each.label}" for each in members[:MOST_MEMBERS])
-        more = f" and {len(members) - MOST_MEMBERS} more" if len(members) > MOST_MEMBERS else ""
-        n = search.n_compared
-        found = [f"{len(members)} of {count_noun(n, 'model')} are members: {shown}{more}"]
-        found += [f"out-of-fold {title} {number(search.score)}"] * (search.score is not None)
-    else:
-        n_pruned = sum(each.state == "pruned" for each in search.tried)
-        n = len(search.tried)
-        found = [f"{count_noun(n, 'trial')}{f', {n_pruned} pruned' if n_pruned else ''}"]
-        found += [f"best held-out {title} {number(search.score)}"] * (search.score is not None)
-    return "; ".join([*found, *([ended] if ended else [])])
-
-
 def search_lines(rows: Sequence[LeaderboardRow]) -> list[str]:
     """Return the summary of each search of a leaderboard as a line, preceded by the label of its candidate."""
-    return [f"{row.model}: {search_summary(row.search)}" for row in rows if row.search is not None]
+    return [f"{row.model}: {row.search.summary()}" for row in rows if row.search is not None]
 
 
 def _binary(found: Classification, target: str, rows: str) -> list[str]:

@@ -28,7 +28,6 @@ from gpupipe.model_parts.goal import Goal, Truth, stratum_codes
 from gpupipe.models import ONE_PROCESS, Prediction, Resources
 from gpupipe.models.matrix import gather_rows_in_order, predict_matrix, rows_by_worker
 from gpupipe.names import count_noun
-from gpupipe.report.sentences import search_summary
 from gpupipe.table.blocks import EncodedTable
 from gpupipe.tasks import View
 from gpupipe.timeline.timeline import Stage, Timeline
@@ -325,7 +324,7 @@ class CandidateTraining:
                 if note not in warned:
                     stage.note(note, "warning" if isinstance(note, WarningNote) else "info")
             if trained.search is not None and trained.search.kind == "ensemble":  # tuning has its own notes
-                stage.note(search_summary(trained.search))
+                stage.note(trained.search.summary())
             stage.receipts = [asdict(receipt) for receipt in trained.model.receipts]
             stage.epochs = [dict(epoch) for epoch in trained.model.history]
         if not self._parts:

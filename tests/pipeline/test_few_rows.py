@@ -18,7 +18,8 @@ from hypothesis import strategies as st
 
 from gpupipe import Model, Pipeline, load_model
 from gpupipe.errors import GpupipeError
-from gpupipe.inference.prediction.few_rows import MOST_ROWS
+from gpupipe.inference.prediction.few_rows import MOST_ROWS, FewRowsEncoder
+from gpupipe.table.schema import FIRST_LEVEL, Column, Schema
 from tests.examples import examples
 from tests.raw_values import START, VALUES, mixed_frame
 
@@ -125,6 +126,7 @@ TYPED: dict[str, tuple[str, Any]] = {
     "category of numbers": ("plan", pd.Categorical([1, None, 2.5])),
     "string": ("plan", pd.array(["a", None, "z"], "string")),
     "ns": ("start", pd.array(["2021-01-01T00:00:00.000000001", None, "1960-01-01"], "datetime64[ns]")),
+    "s": ("start", np.array(["9999-01-01", "NaT", "0001-01-01"], "datetime64[s]")),
     "zone": ("start", pd.date_range("2021-10-31", periods=3, freq="h", tz="Europe/Berlin")),
     "timedelta": ("price", pd.to_timedelta([1500, None, -1500], "ns")),
     "period": ("plan", pd.period_range("2024-01", periods=3, freq="M")),
@@ -176,12 +178,31 @@ def _made(kind: pa.DataType) -> pa.Array:
     return values.dictionary_encode() if pa.types.is_dictionary(kind) else values.cast(pa.float32()).cast(pa.float64())
 
 
-def test_polars_frames_are_read_as_tables(model: Model, by_tables: Model) -> None:
+@pytest.mark.parametrize("kind", ["Int8", "UInt64", "Int128", "Float32", "Float64", "String", "Categorical", "Binary"])
+def test_polars_frames_are_read_as_tables(model: Model, by_tables: Model, kind: str) -> None:
     polars = pytest.importorskip("polars")
-    frame = polars.DataFrame(rows_with([{"plan": "z"}, {"count": None}])).with_columns(
-        single=polars.lit(0.1, polars.Float32)
-    )
-    assert outcome(model, frame) == outcome(by_tables, frame)
+    frame = polars.DataFrame(rows_with([{"plan": "0.1" if "Float" in kind else "1"}, {"plan": None}]))
+    for column in ("city", "price"):
+        data = frame.with_columns(frame["plan"].cast(getattr(polars, kind)).alias(column))
+        for n in (1, 2):
+            assert outcome(model, data[:n]) == outcome(by_tables, data[:n])
+
+
+def test_ids_in_a_frame_of_numbers_stay_integers() -> None:
+    key = Column("key", "categorical", "int64", storage="int8", levels=(str(2**53 + 1),))
+    encoder = FewRowsEncoder(Schema((key, Column("x", "numeric", "float64", storage="float32"))), (), strip=False)
+    for n in (1, 2):
+        table = encoder.encode(pd.DataFrame({"key": [2**53 + 1] * n, "x": [0.5] * n}))
+        assert table is not None
+        assert table.column("key").tolist() == [FIRST_LEVEL] * n
+
+
+@pytest.mark.parametrize("kind", [pa.string(), pa.large_string(), pa.string_view()])
+def test_dictionaries_of_many_rows_are_decoded(model: Model, by_tables: Model, kind: pa.DataType) -> None:
+    values = pa.DictionaryArray.from_arrays(pa.array([0, 1, None] * 4), pa.array(["1", "2"]).cast(kind))
+    data = pa.Table.from_pylist(rows_with([{}] * 12))
+    data = data.set_column(data.column_names.index("plan"), "plan", values)
+    assert outcome(model, data) == outcome(by_tables, data)
 
 
 def test_explanations_and_reasons_are_those_of_a_table(model: Model, by_tables: Model) -> None:

@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -37,6 +38,7 @@ from gpupipe.training.tuning.inner_folds import make_inner_folds
 from gpupipe.training.tuning.pruning import step_of
 from gpupipe.training.tuning.rounds import with_mean_rounds
 from gpupipe.training.tuning.search import TunedEntry, tune_entry
+from gpupipe.training.tuning.training import FoldTraining
 from tests.inline_workers import InlineWorkers
 
 ROWS = 600
@@ -132,6 +134,49 @@ def test_a_trial_that_is_worse_than_the_median_is_pruned_and_importances_name_th
     assert all(trial.score is None and trial.n_models < 4 for trial in pruned)
     assert next(iter(record.importances)) == "alpha"
     assert sum(record.importances.values()) == pytest.approx(1.0)
+
+
+@pytest.mark.parametrize("name", ["xgboost", "lightgbm"])
+def test_folds_that_are_trained_at_the_same_time_give_the_same_trials(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    train, both = FoldTraining.train, threading.Barrier(2)
+    found: list[list[tuple[Any, ...]]] = []
+
+    def meet(self: FoldTraining, settings: Any, fold: int, *others: Any) -> Any:
+        if fold and len(found) == 1:
+            both.wait(60)
+        return train(self, settings, fold, *others)
+
+    monkeypatch.setattr(FoldTraining, "train", meet)
+    for n_at_once in (1, 2):
+        monkeypatch.setattr(FoldTraining, "n_at_once", lambda self, settings, n=n_at_once: n)
+        tune = {"trials": 12, "folds": 5, "space": {"learning_rate": [0.01, 1.0], "reg_lambda": [0.1, 100.0]}}
+        found.append(results(search({name: {**TREES, "n_estimators": 20}}, tune).record))
+    assert found[0] == found[1]
+    assert {trial[3] for trial in found[0]} == {"complete", "pruned"}
+
+
+def test_a_stop_of_two_trainings_at_the_same_time_ends_the_search(monkeypatch: pytest.MonkeyPatch) -> None:
+    both = threading.Barrier(2)
+
+    def stop(where: str) -> None:
+        if threading.current_thread() is not threading.main_thread():
+            both.wait(60)
+            raise LimitError("limits.time")
+
+    monkeypatch.setattr(FoldTraining, "n_at_once", lambda self, settings: 2)
+    with pytest.raises(LimitError, match=r"limits\.time"):
+        search({"xgboost": TREES}, {"trials": 3, "folds": 3}, safe_point=stop)
+
+
+@pytest.mark.parametrize(
+    ("name", "is_able"), [("xgboost", True), ("hist_gradient_boosting", False), ("catboost", False)]
+)
+def test_which_folds_are_trained_at_the_same_time(name: str, is_able: bool) -> None:
+    backend = choose("cpu")
+    training = FoldTraining(X, Y, (), FitContext(backend, "binary", 0, 2, {}, NAMES))
+    assert training.n_at_once(MODELS.get(name)()) == (backend.n_threads if is_able else 1)
 
 
 def test_slow_learners_are_not_pruned_for_their_rounds() -> None:
@@ -330,11 +375,11 @@ from gpupipe.pipeline.run import run_pipeline
 from gpupipe.training.tuning.training import FoldTraining
 
 train, calls = FoldTraining.train, []
-def train_or_die(self, settings, fold, resources):
+def train_or_die(self, settings, fold, *others):
     calls.append(fold)
     if calls.count(0) == {KILLED_IN_TRIAL} and fold == 0:
         os.kill(os.getpid(), signal.SIGKILL)
-    return train(self, settings, fold, resources)
+    return train(self, settings, fold, *others)
 FoldTraining.train = train_or_die
 run_pipeline(load_config(Path(sys.argv[1])), Path(sys.argv[2]))
 """

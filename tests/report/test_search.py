@@ -13,7 +13,7 @@ from gpupipe.report.data import LeaderboardRow, ReportData
 from gpupipe.report.generated_features import GeneratedFeature, GeneratedFeatures, read_generated
 from gpupipe.report.render import render
 from gpupipe.report.search_record import SearchRecord, TrialState, TriedModel
-from gpupipe.report.sentences import comparison_sentence, search_summary
+from gpupipe.report.sentences import comparison_sentence
 from gpupipe.report.tried_counts import TriedCounts, count_tried
 from tests.report.conftest import tuning_search
 from tests.report.html_page import HOSTILE, Page
@@ -135,4 +135,4 @@ def test_the_report_names_what_was_compared_and_the_rows_it_was_compared_on(
 
 
 def test_the_summary_of_a_tuned_model_counts_pruned_trials() -> None:
-    assert search_summary(tuning_search()) == "40 trials, 6 pruned; best held-out ROC AUC 0.8490; ended: 40 trials"
+    assert tuning_search().summary() == "40 trials, 6 pruned; best held-out ROC AUC 0.8490; ended: 40 trials"

@@ -156,11 +156,12 @@ class CatBoost(BoostingSettings):
     validation_fraction: ValidationFraction = 0.1
     class_weight: ClassWeight = None
 
-    def thread_note(self, n_threads: int) -> str:
+    def thread_note(self, n_threads: int, estimator: Any) -> str:
         # CatBoost 1.2 compares sums of the loss after each of these steps, which it adds up by thread.
-        if (self.leaf_estimation_iterations or 1) == 1:
+        n_steps = estimator.get_all_params().get("leaf_estimation_iterations", 1)
+        if n_steps == 1:
             return ""
-        steps = f"leaf_estimation_iterations: {self.leaf_estimation_iterations}"
+        steps = f"leaf_estimation_iterations: {n_steps}"
         return f"with {steps}, the model of a large table depends on the number of threads, here {n_threads}"
 
     def estimator_name(self, task: Task) -> str:

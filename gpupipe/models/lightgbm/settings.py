@@ -93,6 +93,7 @@ class LightGBM(BoostingSettings):
     losses = OBJECTIVES
     quantile_field = "alpha"
     takes_threads = True
+    cells_per_thread = 200_000
     extra = "lightgbm"
     tuned: ClassVar[Mapping[Task, Mapping[str, Any]]] = {
         "binary": _CLASS,
@@ -198,11 +199,11 @@ class LightGBM(BoostingSettings):
     validation_fraction: ValidationFraction = 0.1
     class_weight: ClassWeight = None
 
-    def training_threads(self, n_threads: int) -> int:
-        return 1 if self.data_sample_strategy == "goss" else n_threads
+    def training_threads(self, n_threads: int, n_cells: int) -> int:
+        return 1 if self.data_sample_strategy == "goss" else super().training_threads(n_threads, n_cells)
 
-    def thread_note(self, n_threads: int) -> str:
-        is_limited = self.training_threads(n_threads) < n_threads
+    def thread_note(self, n_threads: int, estimator: Any) -> str:
+        is_limited = self.data_sample_strategy == "goss" and n_threads > 1
         return "trained on one thread: the rows that goss draws depend on the number of threads" if is_limited else ""
 
     @model_validator(mode="after")

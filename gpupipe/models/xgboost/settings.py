@@ -101,6 +101,7 @@ class XGBoost(BoostingSettings):
     losses = OBJECTIVES
     quantile_field = "quantile_alpha"
     takes_threads = True
+    cells_per_thread = 100_000
     tuned: ClassVar[Mapping[Task, Mapping[str, Any]]] = {
         "binary": _XGB_CLASS,
         "multiclass": _XGB_CLASS,

@@ -14,9 +14,10 @@ from gpupipe.errors import DataError
 from gpupipe.models.context import DeadlineReached
 from gpupipe.random_streams import make_generator
 from gpupipe.splits import Fold
-from gpupipe.training.ensemble.fold_training import EnsembleRows, FoldModel, run_together
+from gpupipe.training.ensemble.fold_training import EnsembleRows, FoldModel
 from gpupipe.training.ensemble.portfolio import FORESTS, PortfolioEntry
 from gpupipe.training.ensemble.time_limit import TrainingTime
+from gpupipe.training.side_by_side import run_together
 
 SAMPLE = 10  # one of ten rows, to predict the cost of a model
 SAMPLED_ROWS = 10_000  # below that many, the cost is not predicted but measured

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import pairwise
 from statistics import NormalDist
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
@@ -24,8 +24,10 @@ from gpupipe.table.schema import FIRST_LEVEL, NAT
 from gpupipe.timeline.timeline import Stage
 from gpupipe.training.job import Job
 from gpupipe.training.preparation.identifiers import read_unencoded
-from gpupipe.training.selection.leaderboard import LeaderboardResult
 from gpupipe.typing import Array, HostArray
+
+if TYPE_CHECKING:
+    from gpupipe.training.selection.leaderboard import LeaderboardResult
 
 MOST_LEVELS = 20  # of a column; if there are more, rare ones are one slice
 MOST_VALUES = 10  # whole numbers that are slices by themselves

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal, NamedTuple
 
@@ -17,7 +17,7 @@ from gpupipe.metrics import METRICS, evaluate, metric_names
 from gpupipe.metrics.settings import Evaluate
 from gpupipe.model_parts.decision import decide
 from gpupipe.model_parts.goal import Goal, Truth
-from gpupipe.models import FitContext, ModelSettings, Prediction
+from gpupipe.models import FitContext, ModelSettings, Prediction, Resources
 from gpupipe.models.neural.ranks.torchrun import world_size
 from gpupipe.models.neural.settings import NeuralSettings
 from gpupipe.models.progress import ProgressReport, show_nothing
@@ -28,7 +28,7 @@ from gpupipe.tasks import CLASSIFICATION, Task
 from gpupipe.training.tuning.inner_folds import make_inner_folds
 from gpupipe.training.tuning.pruning import CurvePruner
 from gpupipe.training.tuning.rounds import with_mean_rounds
-from gpupipe.training.tuning.training import FoldTraining
+from gpupipe.training.tuning.training import FoldPrediction, FoldTraining
 from gpupipe.training.tuning.trials import FinishedTrial, TrialStudy, distributions, nearest_point, quiet_optuna
 from gpupipe.typing import Array
 from gpupipe.units import format_duration
@@ -212,8 +212,8 @@ class _Search:
         except (_TimeIsUp, DeviceError):
             raise
         except Exception as found:
-            if found is self._stop:
-                raise
+            if self._stop is not None:  # of several trainings at the same time, each has raised its own
+                raise self._stop from None
             state, error = "failed", _described(found)
         seconds = self.clock() - began
         score = float(np.nanmean(running.scores)) if state == "complete" else None
@@ -237,10 +237,7 @@ class _Search:
         # One model after the other, for each of several targets, has losses that are not comparable.
         is_one = not self.context.targets or running.settings.learns_jointly
         observed = losses.resources(self.resources) if is_one else others
-        for fold in range(len(self.folds)):
-            if fold:
-                self._safe_point(f"after fold {fold}")
-            found = self.training.train(running.settings, fold, observed if fold == 0 else others)
+        for fold, found in enumerate(self._predictions(running.settings, observed, others)):
             running.n_models += 1
             if found.rounds is not None:
                 running.rounds.append(found.rounds)
@@ -254,6 +251,14 @@ class _Search:
                     raise optuna.TrialPruned
         if np.isnan(running.scores).all():
             raise ConfigError(f"{self.context.metric} is undefined on the held-out rows of all folds")
+
+    def _predictions(self, settings: ModelSettings, observed: Resources, others: Resources) -> Iterator[FoldPrediction]:
+        """Yield the predictions of the folds, in order; those after the first may be trained at the same time."""
+        yield self.training.train(settings, 0, observed)
+        n_at_once = self.training.n_at_once(settings)
+        for first in range(1, len(self.folds), n_at_once):
+            self._safe_point(f"after fold {first}")
+            yield from self.training.train_together(settings, range(len(self.folds))[first : first + n_at_once], others)
 
     def _score(self, fold: int, prediction: Prediction) -> float:
         """Return the metric of the held-out rows of a fold, of several targets the mean."""

@@ -138,6 +138,8 @@ class Program:
         places : mapping of (block, row) to (block, row)
             Maps the old position of each source column to the new one.
         """
+        if all(old == new for old, new in places.items()):
+            return self
         rows = self.instructions.tolist()
         for row in rows:
             if row[Field.BLOCK] >= 0:

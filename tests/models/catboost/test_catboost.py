@@ -102,3 +102,13 @@ def test_row_weights_count_in_exact_losses(backend: CpuBackend) -> None:
     context = FitContext(backend, "regression", 3, 0, {}, ["a", "b"], weights=weight)
     fitted = fit(CatBoost(iterations=60, depth=2, learning_rate=0.3, loss_function="MAE"), X, y, context)
     assert np.median(fitted.predict(X).output) > 90
+
+
+@pytest.mark.parametrize(("task", "n_steps"), [("binary", 10), ("regression", None)])
+def test_the_note_about_threads_has_the_steps_that_catboost_chose(
+    task: str, n_steps: int | None, tables: dict[str, Any]
+) -> None:
+    data = tables[task]
+    notes = " ".join(fit(CatBoost(defaults="library", iterations=2), data.X, data.y, data.context).notes)
+    assert ("depends on the number of threads" in notes) == (n_steps is not None)
+    assert n_steps is None or f"leaf_estimation_iterations: {n_steps}," in notes

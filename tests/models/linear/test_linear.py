@@ -58,3 +58,14 @@ def test_the_solver_is_chosen_by_size_and_penalty(
     model = MODELS.get("logistic_regression")(**params, max_iter=5000)
     assert {**model.estimator_params("binary"), **model.data_params(X, context)}["solver"] == solver
     assert fit(model, X, data.y, context).predict(X).output.shape == (len(X),)
+
+
+def test_bits_of_lbfgs_do_not_depend_on_the_number_of_threads(tables: dict[str, Any]) -> None:
+    context = tables["binary"].context
+    rng = np.random.default_rng(5)
+    X = np.asfortranarray(rng.normal(size=(3000, 300)), np.float32)
+    y = (X[:, :20].sum(axis=1) + rng.logistic(size=3000) > 0).astype(np.float64)
+    settings: Any = MODELS.get("logistic_regression")(solver="lbfgs")
+    context = replace(context, feature_names=[f"x{i}" for i in range(300)])
+    one, two = (fit(settings, X, y, context, n_threads=n).estimator.coef for n in (1, 2))
+    np.testing.assert_array_equal(one, two)

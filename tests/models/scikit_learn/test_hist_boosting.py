@@ -10,6 +10,7 @@ import pandas as pd
 import pytest
 from sklearn.ensemble import HistGradientBoostingClassifier
 from sklearn.metrics import roc_auc_score
+from threadpoolctl import threadpool_info
 
 from gpupipe.backends.cpu.backend import CpuBackend
 from gpupipe.errors import ConfigError
@@ -57,6 +58,34 @@ def test_a_column_of_more_codes_than_bins_is_a_number_to_hist_gradient_boosting(
     X, y = _codes(4000, 300, seed=2)
     context = FitContext(backend, "binary", 0, 2, {0: 303}, ("code",))
     assert fit(MODELS.get("hist_gradient_boosting")(), X, y, context).estimator.is_categorical_ is None
+
+
+@pytest.mark.parametrize(
+    ("name", "n_cells", "expected"),
+    [
+        *(("xgboost", 100_000, 1), ("xgboost", 200_000, 2), ("lightgbm", 200_000, 1), ("lightgbm", 400_000, 2)),
+        *(("hist_gradient_boosting", 1_000_000, 1), ("hist_gradient_boosting", 2_000_000, 2), ("catboost", 1_000, 2)),
+    ],
+)
+def test_a_small_matrix_is_trained_on_one_thread(
+    name: str, n_cells: int, expected: int, backend: CpuBackend, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[tuple[Any, Any]] = []
+
+    def train(settings: Any, estimator: Any, *rows: Any) -> None:
+        openmp = [found["num_threads"] for found in threadpool_info() if found["user_api"] == "openmp"]
+        asked.append((estimator.get_params().get("n_jobs", estimator.get_params().get("thread_count")), openmp))
+        raise ConfigError("the threads are known")
+
+    settings = MODELS.get(name)(**FEW[name])
+    monkeypatch.setattr(type(settings), "train", train)
+    X = np.zeros((n_cells // 5, 5), np.float32, order="F")
+    y = np.arange(len(X)) % 2.0
+    with pytest.raises(ConfigError, match="the threads are known"):
+        fit(settings, X, y, FitContext(backend, "binary", 0, 2, {}, list("abcde")), n_threads=2)
+    ((n_jobs, openmp),) = asked
+    assert n_jobs in (None, expected)
+    assert set(openmp) == {expected}
 
 
 @pytest.mark.parametrize("name", WITH_LEAF_SIZES)

@@ -17,11 +17,12 @@ from gpupipe.models.best import PORTFOLIO_MODELS, Best
 from gpupipe.models.context import DeadlineReached
 from gpupipe.models.linear.settings import LogisticRegression
 from gpupipe.training.ensemble import fit_ensemble, portfolio, training
-from gpupipe.training.ensemble.fold_training import EnsembleRows, FoldModel, run_together
+from gpupipe.training.ensemble.fold_training import EnsembleRows, FoldModel
 from gpupipe.training.ensemble.portfolio import PortfolioEntry, make_portfolio
 from gpupipe.training.ensemble.scores import HeldOutScore
 from gpupipe.training.ensemble.time_limit import TrainingTime, round_seconds
 from gpupipe.training.ensemble.training import EnsembleTraining
+from gpupipe.training.side_by_side import run_together
 
 N = 400
 RNG = np.random.default_rng(0)

@@ -70,6 +70,7 @@ class HistGradientBoosting(BoostingSettings):
 
     tasks = SUPERVISED
     name = "hist_gradient_boosting"
+    cells_per_thread = 1_000_000
     losses = LOSSES
     loss_field = "loss"
     tuned: ClassVar[Mapping[Task, Mapping[str, Any]]] = {task: _HGB for task in SUPERVISED}

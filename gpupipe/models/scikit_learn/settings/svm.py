@@ -28,6 +28,7 @@ class LinearSVC(ModelSettings):
     """
 
     tasks = CLASSIFICATION
+    uses_blas_threads = False  # liblinear calls vector operations only
     least_class_rows = CALIBRATION_FOLDS
     contradictions = (
         Contradiction("penalty", ("l1",), "loss", ("squared_hinge",), "l2"),
@@ -58,9 +59,6 @@ class LinearSVC(ModelSettings):
 
     def estimator_name(self, task: Task) -> str:
         return "LinearSVC"
-
-    def blas_threads(self, n_features: int, n_threads: int) -> int:
-        return 1  # liblinear calls vector operations only
 
     def build(self, context: FitContext, params: Mapping[str, Any]) -> Any:
         machine = super().build(context, params)

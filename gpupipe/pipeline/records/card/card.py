@@ -25,7 +25,7 @@ from gpupipe.pipeline.records.card.file_table import file_table, libraries
 from gpupipe.pipeline.records.card.split_record import SplitRecord
 from gpupipe.report import text
 from gpupipe.report.intervals import IntervalCoverage
-from gpupipe.report.sentences import comparison_sentence, evaluation_basis, search_summary
+from gpupipe.report.sentences import comparison_sentence, evaluation_basis
 from gpupipe.training.job import Job
 from gpupipe.training.selection.leaderboard import LeaderboardResult
 from gpupipe.units import KIB, format_size
@@ -134,7 +134,6 @@ def _template() -> jinja2.Template:
         enumerate_names,
         evaluation_basis,
         comparison_sentence,
-        search_summary,
         column_facts.rule_text,
     )
     environment.filters |= {function.__name__: function for function in filters}

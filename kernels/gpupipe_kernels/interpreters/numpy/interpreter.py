@@ -57,7 +57,7 @@ class _Step:
 
     def __init__(self, row: list[int], program: Program, blocks: Mapping[str, Array], out: Array, fold: Array | None):
         op, dst, block, source, self.arg, param, lut, self.size = row
-        self.act = ACTIONS[Opcode(op)]
+        self.act = ACTIONS[op]
         self.source = blocks[BLOCKS[block]][source] if block >= 0 else None
         self.other = blocks[BLOCKS[block]][self.arg] if op == Opcode.BETWEEN else None
         self.call: Call | None = program.calls[self.size] if op == Opcode.CALL else None
@@ -245,7 +245,7 @@ def _call(step: _Step, x: Any, acc: Any, at: _Registers) -> None:
 
 Action = Callable[[_Step, Any, Any, _Registers], None]
 
-ACTIONS: dict[Opcode, Action] = {
+ACTIONS: dict[int, Action] = {
     Opcode.LOAD: _load,
     Opcode.EQUAL: _equal,
     Opcode.IS_NULL: _is_null,
