@@ -22,9 +22,9 @@ if TYPE_CHECKING:
     from gpupipe_kernels.engines import HostEngine
 
 
-# Nominal seconds of a processor core: for a column of a row, for a product of two numbers, and for one of the products
-# of two large matrices.
-COLUMN_SECONDS, PRODUCT_SECONDS, MATRIX_PRODUCT_SECONDS = 2e-8, 1e-9, 4e-11
+# Nominal seconds of a processor core: for a column of a row, and for a product of two numbers.
+COLUMN_SECONDS, PRODUCT_SECONDS = 2e-8, 1e-9
+MATRIX_PRODUCT_SECONDS = 4e-11  # of two numbers in a product of large matrices of float32
 
 
 def tree_seconds(n_trees: int, n_nodes: int, level_seconds: float) -> float:
