@@ -36,7 +36,6 @@ LIBRARIES = {
     "nvidia": "test-all",  # compilers for its devices
     "onnx": "onnx",
     "onnxruntime": "onnxruntime",
-    "onnxscript": "onnxscript",
     "openapi_python_client": "openapi-python-client",
     "pyiceberg": "iceberg",
     "safetensors": "safetensors",

@@ -28,7 +28,7 @@ MODULES = {
     "gpupipe[lightgbm]": ("lightgbm",),
     "gpupipe[sql]": ("adbc_driver_manager", "adbc_driver_postgresql", "adbc_driver_sqlite", "duckdb"),
     "gpupipe[serve]": ("httptools", "orjson", "starlette", "uvicorn", "uvloop"),
-    "gpupipe[torch]": ("onnx", "onnxruntime", "onnxscript", "safetensors", "torch"),
+    "gpupipe[torch]": ("onnx", "onnxruntime", "safetensors", "torch"),
 }  # fmt: skip
 
 

@@ -7,7 +7,7 @@ from importlib.metadata import PackageNotFoundError, version
 
 LIBRARIES = (
     "numpy", "pandas", "pyarrow", "scikit-learn", "xgboost", "xgboost-cpu", "lightgbm", "catboost",
-    "torch", "safetensors", "onnx", "onnxscript", "onnxruntime",
+    "torch", "safetensors", "onnx", "onnxruntime",
     "cudf-cu12", "cudf-cu13", "cuml-cu12", "cuml-cu13", "cupy-cuda12x", "cupy-cuda13x", "xgboost-cu12", "xgboost-cu13",
 )  # fmt: skip
 

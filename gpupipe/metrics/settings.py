@@ -34,7 +34,7 @@ MetricName = Annotated[str, AfterValidator(_known)]
 class Importance(Settings):
     """Permutation importance of the input columns.
 
-    Unless a field is stated, the work is limited to that of about 4 seconds of one processor core, predicted from the
+    Unless a field is stated, the work is limited to that of about 3 seconds of one processor core, predicted from the
     size of the model: fewer rows, fewer models of each member of an ensemble, fewer shuffles, fewer columns. The
     report says which were used.
     """

@@ -13,6 +13,7 @@ import pytest
 
 from gpupipe.config import parse_config
 from gpupipe.models.composites.ensemble import EnsembleMember, FittedEnsemble
+from gpupipe.models.contributions.trees import TreeExplainer
 from gpupipe.models.linear.fitted import Coefficients, FittedLinear
 from gpupipe.models.xgboost.fitted import FittedXGBoost
 from gpupipe.pipeline import run as run_module
@@ -161,6 +162,20 @@ def test_clusters_and_models_that_fail_have_no_section(monkeypatch: pytest.Monke
     shown = RecordedRun(monkeypatch, tmp_path / "failed", source=source, models=[XGBOOST])
     assert "Why:" not in shown.text
     assert [note.stage for note in shown.run.timeline.all_notes("warning")] == ["explain"]
+
+
+@pytest.mark.parametrize(("row_seconds", "n_rows"), [(0.015, 66), (2.5, 1), (0.0, 240)])
+def test_as_many_rows_are_explained_as_counted_work_allows(
+    row_seconds: float, n_rows: int, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(TreeExplainer, "row_seconds", row_seconds)
+    data = customers().drop(columns=["left", "plan"])
+    source = {"frame": data, "target": "spend"}
+    shown = RecordedRun(monkeypatch, tmp_path / "run", source=source, models=[XGBOOST], split={"test_size": 0.4})
+    (found,) = shown.found
+    assert found.n_rows == n_rows and f"of {n_rows}{' of 240' * (n_rows < 240)} test rows" in shown.text
+    expected = shown.run.model.explain(data.iloc[shown.drawn[:n_rows]])
+    np.testing.assert_allclose(found.values[:, :, 0], expected.values, atol=1e-5)
 
 
 @pytest.mark.parametrize(

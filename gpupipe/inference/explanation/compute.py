@@ -55,6 +55,11 @@ class ModelExplainer:
         """Method of the contributions."""
         return self._explainer.method
 
+    @property
+    def row_seconds(self) -> float:
+        """Predicted seconds of one processor core for a row, the same on all machines."""
+        return self._explainer.row_seconds
+
     @staticmethod
     def of(model: Model) -> ModelExplainer:
         """Return the explanations of a loaded model."""

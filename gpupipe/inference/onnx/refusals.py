@@ -54,6 +54,6 @@ def _of_estimator(estimator: FittedModel, networks: Mapping[int, Any]) -> Iterat
     for model in single_models(estimator):
         name = type(model.estimator).__name__ if model.library == "scikit-learn" else f"this {model.library} model"
         if model.library in NETWORKS and id(model) not in networks:
-            yield "a network without estimator.onnx: pip install onnx onnxscript onnxruntime, and run again"
+            yield "a network without estimator.onnx: pip install onnx onnxruntime, and run again"
         elif not is_writable(model):
             yield f"the estimator {name}"

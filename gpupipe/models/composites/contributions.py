@@ -31,6 +31,10 @@ class PartsExplainer(Explainer):
         methods = {part.method for part in self._parts}
         return methods.pop() if len(methods) == 1 else "weighted sum"
 
+    @property
+    def row_seconds(self) -> float:
+        return sum(part.row_seconds for part in self._parts)
+
     def contributions(self, X: HostArray) -> Contributions:
         found = [part.contributions(X) for part in self._parts]
         values = np.concatenate([each.values for each in found], axis=1)
@@ -52,6 +56,10 @@ class ScaledExplainer(Explainer):
     def method(self) -> Method:
         """The method of the model."""
         return self._model.method
+
+    @property
+    def row_seconds(self) -> float:
+        return self._model.row_seconds
 
     def contributions(self, X: HostArray) -> Contributions:
         found = self._model.contributions(X)
@@ -77,6 +85,10 @@ class EnsembleExplainer(Explainer):
             (member, model, model.explainer(lambda member=member: member.select(background())))  # type: ignore[misc]
             for member, model in ensemble.terms
         ]
+
+    @property
+    def row_seconds(self) -> float:
+        return sum(explainer.row_seconds for _, _, explainer in self._members)
 
     def contributions(self, X: HostArray) -> Contributions:
         ensemble = self._ensemble

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 from gpupipe.models.composites.parts import FittedComposite, save_part
 from gpupipe.models.fitted.base import FittedModel, select_columns
 from gpupipe.models.fitted.prediction import Prediction
+from gpupipe.models.fitted.row_blocks import repeated_predictions
 
 if TYPE_CHECKING:
     from gpupipe.models.contributions.base import Explainer
@@ -83,13 +84,14 @@ class FittedEnsemble(FittedComposite):
     def predict(self, X: Array) -> Prediction:
         """Predict the rows of `X`, float32, shape (n, d): the terms are added in the order of members and models."""
         total: Array | None = None
-        for member in self.members:
-            columns = member.select(X)
-            for model in member.models:
-                part = model.predict(columns)
-                part.check(X.shape[0], self.n_classes)  # NumPy would broadcast another shape
-                term = part.output * member.weight_of_model
-                total = term if total is None else total + term
+        with repeated_predictions(X.shape[0] * len(self.models)):  # models of one library share compiled loops
+            for member in self.members:
+                columns = member.select(X)
+                for model in member.models:
+                    part = model.predict(columns)
+                    part.check(X.shape[0], self.n_classes)  # NumPy would broadcast another shape
+                    term = part.output * member.weight_of_model
+                    total = term if total is None else total + term
         assert total is not None
         return self.prediction(total)
 

@@ -49,6 +49,11 @@ class Explainer(ABC):
     def method(self) -> Method:
         """The method that computes the contributions."""
 
+    @property
+    def row_seconds(self) -> float:
+        """Predicted seconds of one processor core for a row, as `FittedModel.row_seconds`; 0 for a closed form."""
+        return 0.0
+
     @abstractmethod
     def contributions(self, X: HostArray) -> Contributions:
         """Return the contributions to the margins of rows, float32, shape (n, d)."""

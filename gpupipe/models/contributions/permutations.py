@@ -212,11 +212,13 @@ class OutputExplainer(Explainer):
     """Contributions to any outputs of rows, from those of mixed rows; see `sampled_contributions`.
 
     `outputs` returns the explained outputs, float64, shape (n, n_margins), of rows, float32, shape (n, d). Two classes
-    may have one output, that of the second. `background` is float32, shape (n_background, d).
+    may have one output, that of the second. `background` is float32, shape (n_background, d). `seconds` are those that
+    the prediction of a row is predicted to take.
     """
 
-    def __init__(self, outputs: Predict, background: HostArray, scale: Scale, n_margins: int) -> None:
+    def __init__(self, outputs: Predict, background: HostArray, scale: Scale, n_margins: int, seconds: float) -> None:
         self._outputs = outputs
+        self._seconds = seconds
         self._background = background
         self._scale = scale
         self._n_margins = n_margins
@@ -226,6 +228,12 @@ class OutputExplainer(Explainer):
         """Exact for few columns, sampled for more."""
         is_exact = self._background.shape[1] <= MOST_EXACT_PLAYERS
         return "exact subsets" if is_exact else "sampled permutations"
+
+    @property
+    def row_seconds(self) -> float:
+        n_background, n_players = self._background.shape
+        n_sets = (1 << n_players) - 2 if n_players <= MOST_EXACT_PLAYERS else 2 * (n_players - 1)
+        return self._seconds * float(n_background * n_sets)
 
     def contributions(self, X: HostArray) -> Contributions:
         found = sampled_contributions(self._outputs, X, self._background)

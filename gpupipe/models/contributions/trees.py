@@ -15,7 +15,9 @@ if TYPE_CHECKING:
     from gpupipe_kernels.rows.links import Link
     from gpupipe_kernels.rows.trees import PackedTrees
 
-MIN_BLOCK_ROWS, MAX_BLOCK_ROWS = 256, 16_384  # fewer rows per thread take no longer on one; more need much memory
+MAX_BLOCK_ROWS = 16_384  # more need much memory
+MIN_BLOCK_SECONDS = 2e-3  # of a thread; less work takes no longer on one
+WORK_SECONDS = 1e-9  # nominal, of a node and a point of its quadrature
 
 
 @dataclass(frozen=True)
@@ -57,6 +59,10 @@ class TreeExplainer(Explainer):
         self._shapley = TreeShapley(tree_steps(packed, len(trees.start), trees.players))
         self._base = trees.start + self._shapley.base
 
+    @property
+    def row_seconds(self) -> float:
+        return WORK_SECONDS * self._shapley.row_work
+
     def contributions(self, X: HostArray) -> Contributions:
         values = self._by_blocks(self._shapley.values, X)
         if self._trees.shares is not None:
@@ -78,9 +84,12 @@ class TreeExplainer(Explainer):
         """Return the result of a function of rows, computed by blocks on the threads of the machine."""
         import numpy as np
 
-        step = min(MAX_BLOCK_ROWS, max(MIN_BLOCK_ROWS, -(-len(X) // machine.n_threads())))
-        if len(X) <= step:
+        from gpupipe_kernels.shapley.values import LANES
+
+        least = max(LANES, int(MIN_BLOCK_SECONDS / max(self.row_seconds, 1e-9)))
+        if len(X) <= least:  # the number of threads is read from files of the system
             return function(_rows(self._trees, X))
+        step = min(MAX_BLOCK_ROWS, max(least, -(-len(X) // machine.n_threads())))
         starts = range(0, len(X), step)
         with ThreadPoolExecutor(machine.n_threads()) as pool:
             blocks = pool.map(lambda start: function(_rows(self._trees, X[start : start + step])), starts)

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 # Nominal seconds of a processor core: for a column of a row, and for a product of two numbers.
 COLUMN_SECONDS, PRODUCT_SECONDS = 2e-8, 1e-9
+MATRIX_PRODUCT_SECONDS = 4e-11  # of two numbers in a product of large matrices of float32
 
 
 def tree_seconds(n_trees: int, n_nodes: int, level_seconds: float) -> float:
@@ -131,7 +132,7 @@ class FittedModel(ABC):
         from gpupipe.models.contributions.permutations import OutputExplainer, predicted_outputs
 
         scale: Scale = "probability" if self.has_classes else "score"
-        return OutputExplainer(predicted_outputs(self), background(), scale, self.n_margins)
+        return OutputExplainer(predicted_outputs(self), background(), scale, self.n_margins, self.row_seconds)
 
     def of_targets(self, targets: tuple[TargetSpec, ...]) -> FittedModel:
         """Return this model as one of several targets; it was trained on all of them as columns of one target."""

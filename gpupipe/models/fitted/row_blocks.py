@@ -25,8 +25,11 @@ _expected_rows: ContextVar[int] = ContextVar("expected_rows", default=0)
 
 @contextmanager
 def repeated_predictions(n_rows: int) -> Iterator[None]:
-    """Choose the loops of `BlockPredictor` in this context by `n_rows`, those that several calls predict together."""
-    token = _expected_rows.set(n_rows)
+    """Choose the loops of `BlockPredictor` in this context by `n_rows`, those that several calls predict together.
+
+    A context within another one that expects more changes nothing.
+    """
+    token = _expected_rows.set(max(n_rows, _expected_rows.get()))
     try:
         yield
     finally:

@@ -82,21 +82,18 @@ def read_skops(data: bytes, where: str) -> Any:
                     check_array(archive, info, len(data))
             if type(schema) is not dict or schema.get("protocol") != PROTOCOL:
                 raise ValueError(f"expected protocol {PROTOCOL}; it was written by an unsupported version of skops")
-            _check_types(schema, where)
-            _check_sharing(schema)
+            nodes = list(_nodes(schema))
+            _check_types(nodes, where)
+            _check_sharing(nodes)
             with refuse_failures("the estimator cannot be read", where, VERSIONS):
                 return NodeBuilder(archive).build(schema)
     except (KeyError, ValueError, *BROKEN) as error:
         raise ArtifactError(f"not a skops file: {error}", where=where, fix=EXPORT_AGAIN) from error
 
 
-def _check_types(schema: Any, where: str) -> None:
-    unknown = {
-        f"{node.get('__module__')}.{node.get('__class__')}"
-        for node, _ in _nodes(schema)
-        if f"{node.get('__module__')}.{node.get('__class__')}" not in ALLOWED.get(str(node.get("__loader__")), ())
-    }
-    if unknown:
+def _check_types(nodes: list[tuple[dict[str, Any], int]], where: str) -> None:
+    used = {(f"{node.get('__module__')}.{node.get('__class__')}", str(node.get("__loader__"))) for node, _ in nodes}
+    if unknown := {name for name, loader in used if name not in ALLOWED.get(loader, ())}:
         raise _not_allowed(unknown, where, "export the model again; do not use a file from an unknown source")
 
 
@@ -120,13 +117,12 @@ def _nodes(schema: Any) -> Iterator[tuple[dict[str, Any], int]]:
             waiting.extend((item, holder) for item in value)
 
 
-def _check_sharing(schema: Any) -> None:
+def _check_sharing(nodes: list[tuple[dict[str, Any], int]]) -> None:
     """Verify that nodes with the same id have the same size, as skops writes a shared object in full each time.
 
     Otherwise a few nodes could describe an object with exponentially many paths, and code that walks these, such as
     the prediction of nested unions, would not end.
     """
-    nodes = list(_nodes(schema))
     sizes = [1] * len(nodes)
     for position in range(len(nodes) - 1, 0, -1):
         sizes[nodes[position][1]] += sizes[position]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Sequence
 from typing import Any, Literal
 
@@ -12,12 +11,10 @@ from gpupipe.errors import DataError
 from gpupipe.features.program.fitted import write_matrix
 from gpupipe.inference.explanation.column_shares import ColumnShares
 from gpupipe.inference.explanation.compute import ModelExplainer, margin_classes
-from gpupipe.inference.explanation.explanation import Explanation, join_explanations
 from gpupipe.inference.explanation.outputs import UNEXPLAINED, middle_quantile
 from gpupipe.model_parts.goal import Goal
 from gpupipe.models import FittedModel, Prediction
 from gpupipe.models.matrix import gather_rows
-from gpupipe.models.progress import ProgressReport
 from gpupipe.pipeline.records.importances_and_plots import ExplainedRows
 from gpupipe.pipeline.records.trial_rows import decoded_values, recorded_rows
 from gpupipe.random_streams import make_generator
@@ -28,11 +25,10 @@ from gpupipe.training.job import Job
 from gpupipe.training.selection.leaderboard import LeaderboardResult
 from gpupipe.typing import Array, HostArray
 
-MOST_ROWS, FIRST_ROWS = 500, 32  # of trees and linear models; trees compute 32 rows at once
-MOST_ROWS_SAMPLED = 100  # of other models, which need thousands of predictions for each row
-FIRST_ROWS_OF_ENSEMBLES = 8  # their trees take about as long for one row
+MOST_ROWS = 500
 MOST_MODELS = 24  # of an ensemble; the trees of each are read and arranged before the first row is explained
-LIMIT_SECONDS = 1.0
+LIMIT_SECONDS = 1.0  # of one processor core, by the sizes of the models: the same rows on any machine
+ROW_SECONDS = 1e-5  # nominal, of a row that is explained in closed form
 
 
 def explain_champion(
@@ -40,8 +36,9 @@ def explain_champion(
 ) -> list[TargetContributions]:
     """Return the contributions to predictions of the exported model, for each target; none without predictions.
 
-    At most `MOST_ROWS` of the explained rows are used, as many as can be explained in about a second, and the models of
-    an ensemble that `models_to_explain` returns. A custom model may fail for rows that are mixed from two others.
+    At most `MOST_ROWS` of the explained rows are used, as many as are predicted to take `LIMIT_SECONDS`, at least one,
+    and the models of an ensemble that `models_to_explain` returns. A custom model may fail for rows that are mixed from
+    two others.
     """
     if explained is None or job.goal.task in UNEXPLAINED:
         return []
@@ -69,7 +66,8 @@ class _ChampionRows:
         job, goal = self._job, self._job.goal
         shares = ColumnShares.of(self._outcome.champion.features, by_table=False)
         model, n_models = models_to_explain(self._model)
-        found = self._explain(ModelExplainer(goal, shares, model, self._usable_background))
+        explainer = ModelExplainer(goal, shares, model, self._usable_background)
+        found = explainer.explain(self._X[: max(1, int(LIMIT_SECONDS / (ROW_SECONDS + explainer.row_seconds)))])
         values = found.values if found.values.ndim > 2 else found.values[:, :, None]
         if not np.isfinite(values).all():
             raise DataError("they are not finite")
@@ -121,32 +119,6 @@ class _ChampionRows:
         )
         usable[usable] = ~champion.model.unstable_rows(X[usable])
         return np.ascontiguousarray(X[usable])
-
-    def _explain(self, explainer: ModelExplainer) -> Explanation:
-        """Return the explanation of the first rows: all, or as many as can be explained within `LIMIT_SECONDS`.
-
-        The first rows are not timed, as they may compile code.
-        """
-        is_exact = explainer.method.startswith("exact")
-        n = min(len(self._X), MOST_ROWS if is_exact else MOST_ROWS_SAMPLED)
-        parts: list[Explanation] = []
-        done = 0
-        step = FIRST_ROWS if is_exact else FIRST_ROWS_OF_ENSEMBLES if explainer.method == "weighted sum" else 1
-        spent = 0.0
-        with self._job.timeline.show_progress(lambda: ProgressReport(done, n, "row")):
-            while done < n:
-                start = time.perf_counter()
-                parts.append(explainer.explain(self._X[done : min(done + step, n)]))
-                seconds = time.perf_counter() - start
-                if done:
-                    spent += seconds
-                    following = min(2 * step, n - done - step)
-                    if spent + seconds * following / step > LIMIT_SECONDS:
-                        break
-                    done, step = done + step, 2 * step
-                else:
-                    done = step
-        return join_explanations(parts)
 
 
 def models_to_explain(model: FittedModel) -> tuple[FittedModel, int]:

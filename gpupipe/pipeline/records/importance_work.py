@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from gpupipe.names import count_noun
 
-LIMIT_SECONDS = 4.0  # of one processor core, by the sizes of the models
+LIMIT_SECONDS = 3.0  # of one processor core, by the sizes of the models
 GOOD_ROWS, LEAST_ROWS = 1_000, 200
 LEAST_REPEATS = 2  # whose spread tells noise from importance
 LEAST_COLUMNS = 10

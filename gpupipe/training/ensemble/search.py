@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import chain
 from typing import Literal, TypeVar
 
@@ -14,6 +14,7 @@ from gpupipe.models import FittedModel
 from gpupipe.models.best import Best
 from gpupipe.models.context import DeadlineReached
 from gpupipe.models.progress import ProgressReport
+from gpupipe.models.scikit_learn.settings.forest import RandomForest
 from gpupipe.models.training import load_library
 from gpupipe.names import count_noun
 from gpupipe.report.search_record import TriedModel
@@ -33,6 +34,7 @@ LEAST_MODELS = 6  # that a time limit should have room for; fewer folds otherwis
 OTHER_FOLDS_SHARE = 0.2  # of the time limit, kept if the members are trained on further folds
 PROBE_SHARE = 0.35  # of the time limit, for the first folds of the first model, of which no cost is known
 FOREST_SHARE = 0.7  # of the seconds left, for a forest: nothing ends its training, and its cost is extrapolated
+LEAST_TREES = 50  # each training row is out of the bag of one of them
 MOST_CUT = 2.0  # predicted seconds over available ones, up to which a training that can end early is begun
 LONG_SHARE = 0.5  # of the seconds left: models that are predicted to take longer are tried last
 
@@ -246,9 +248,11 @@ class PortfolioSearch:
         entry = min((e for e in self.portfolio if self.records[e.label].state == "skipped"), key=lambda e: e.cost)
         self.folds = self.folds.first(1) if self.folds.n_folds > 1 else self.folds
         assert self.time.limit is not None
+        cheapest, entry = entry, self._with_fewer_trees(entry)
+        trees = "" if entry is cheapest else f" with {entry.params['n_estimators']} trees"
         self.notes.append(
             f"the time limit of {format_duration(self.time.limit)} is too short for any model; {entry.label}, "
-            "the cheapest one, was trained anyway"
+            f"the cheapest one, was trained anyway{trees}"
         )
         start = self.time.elapsed
         trained: Sequence[FoldModel] = (
@@ -257,6 +261,16 @@ class PortfolioSearch:
             else self.training.train_on_folds(entry, self.folds.folds, 0, lambda position: math.inf)
         )
         self._add(entry, trained, self.time.elapsed - start)
+
+    def _with_fewer_trees(self, entry: PortfolioEntry) -> PortfolioEntry:
+        """Return a forest that is predicted to end within the limit, of at least `LEAST_TREES`; others: themselves."""
+        seconds = self.time.fold_seconds(entry)
+        if not entry.is_out_of_bag or seconds <= self.time.remaining:
+            return entry
+        assert isinstance(entry.settings, RandomForest)
+        n_trees = entry.settings.n_estimators
+        fewer = {"n_estimators": min(n_trees, max(LEAST_TREES, int(n_trees * self.time.remaining / seconds)))}
+        return replace(entry, params={**entry.params, **fewer}, settings=entry.settings.model_copy(update=fewer))
 
     def _skip(self, entry: PortfolioEntry, seconds: float) -> None:
         assert self.time.limit is not None

@@ -19,7 +19,13 @@ BLOCK_BYTES = 1 << 19  # of numbers and values of the rows that are computed tog
 
 
 class TreeShapley:
-    """Shapley values of the trees of a model."""
+    """Shapley values of the trees of a model.
+
+    Attributes
+    ----------
+    row_work : float
+        Number of products for the values of a row: over all nodes, the points of the quadrature times the outputs.
+    """
 
     def __init__(self, trees: TreeSteps) -> None:
         self.trees = trees
@@ -28,6 +34,7 @@ class TreeShapley:
         points, weights = quadratures(int(orders.max(initial=1)))
         nodes = packed.nodes, packed.trees, packed.words, packed.values
         self._arrays = tuple(map(read_only, (*nodes, trees.steps, trees.starts, orders, points, weights)))
+        self.row_work = float(np.diff(trees.starts) @ orders * packed.values.shape[1])
 
     @property
     def base(self) -> HostArray:

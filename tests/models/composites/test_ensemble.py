@@ -22,8 +22,11 @@ from gpupipe.errors import ArtifactError
 from gpupipe.metrics import permutation_importance as importances
 from gpupipe.models.composites.ensemble import EnsembleMember, FittedEnsemble
 from gpupipe.models.device.fitted import HostModel
+from gpupipe.models.fitted import row_blocks
 from gpupipe.models.fitted.base import FittedModel
 from gpupipe.models.fitted.prediction import Prediction
+from gpupipe.models.fitted.row_blocks import BlockPredictor
+from gpupipe.models.linear.fitted import Coefficients, FittedLinear
 from tests.models.composites.ensembles import ensemble_of, fit_member
 from tests.models.conftest import Data
 from tests.models.folder_files import load_fitted
@@ -151,6 +154,32 @@ def test_importances_of_all_models_at_once_are_those_of_scikit_learn(
     error = reference.importances_std.max() / np.sqrt(repeats)
     np.testing.assert_allclose([by_column[column] for column in columns], reference.importances_mean, atol=5 * error)
     assert by_column[8] == 0.0  # no member reads it
+
+
+def test_models_share_the_time_to_compile_their_loops(monkeypatch: pytest.MonkeyPatch) -> None:
+    engines: list[str] = []
+
+    def make(engine: str) -> Any:
+        engines.append(engine)
+        return lambda rows: np.zeros((len(rows), 1))
+
+    class Trees(FittedLinear):
+        def predict(self, X: Any) -> Prediction:
+            return Prediction("regression", value=BlockPredictor(make, n_trees=10)(X)[:, 0])
+
+    def predict(n_models: int) -> list[str]:
+        model = Trees(Coefficients(np.ones((1, 1)), np.zeros(1)), "regression", ("x",))
+        FittedEnsemble((EnsembleMember("m", "m", 1.0, (0,), (model,) * n_models),), "regression", ("x",)).predict(
+            np.zeros((5, 1), np.float32)
+        )
+        found = engines.copy()
+        engines.clear()
+        return found
+
+    monkeypatch.setattr(row_blocks, "COMPILED_FROM", 10 * 5 * 4)
+    assert predict(3) == ["numpy"] * 3 and predict(4) == ["numba"] * 4
+    with row_blocks.repeated_predictions(20):
+        assert predict(3) == ["numba"] * 3
 
 
 def test_columns_that_no_member_reads_can_be_dropped(

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from sklearn.neighbors import KNeighborsClassifier
 
 from gpupipe.models.contributions import permutations
-from gpupipe.models.contributions.permutations import sampled_contributions
+from gpupipe.models.contributions.permutations import OutputExplainer, sampled_contributions
 from tests.examples import examples
 from tests.models.conftest import Data
 from tests.models.contributions.brute_force import shapley_values
@@ -97,6 +97,10 @@ def test_as_many_rows_are_predicted_as_stated(n_columns: int, n_mixed: int) -> N
     found = sampled_contributions(predict, X, X[:2] + 0.5, n_permutations=3)
     assert sum(heights) == 4 * 2 * n_mixed + 4 + 2
     np.testing.assert_allclose(found.values[:, 0], X - (X[:2] + 0.5).mean(axis=0), atol=1e-12)  # of a sum
+    heights.clear()
+    explainer = OutputExplainer(predict, X[:2] + 0.5, "score", 1, seconds=1.0)
+    explainer.contributions(X[:1])
+    assert explainer.row_seconds == sum(heights) - 2 - 1  # without the background and the row itself
 
 
 def test_one_permutation_and_its_reverse_are_exact_for_interactions_of_two_columns() -> None:

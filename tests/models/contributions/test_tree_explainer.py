@@ -26,6 +26,7 @@ from gpupipe.models.catboost.fitted import FittedCatBoost
 from gpupipe.models.composites.contributions import to_outputs
 from gpupipe.models.composites.ensemble import EnsembleMember, FittedEnsemble
 from gpupipe.models.contributions.base import Contributions
+from gpupipe.models.contributions.trees import WORK_SECONDS
 from gpupipe.models.fitted.base import FittedModel, class_probability, logistic
 from gpupipe.models.lightgbm.fitted import FittedLightGBM
 from gpupipe.models.linear.fitted import FittedLinear
@@ -203,6 +204,16 @@ def test_histogram_boosting_has_the_values_of_the_definition() -> None:
     found = fitted(FittedSklearn, boosting, "regression").explainer(no_background).contributions(X[:12])
     trees, rows = trees_of_boosting(boosting), boosting._preprocess_X(X[:12], reset=False)
     np.testing.assert_allclose(found.values, [definition(trees, x) for x in rows], atol=1e-12)
+
+
+@pytest.mark.parametrize(("n_columns", "n_products"), [(1, 3 * 1), (3, 15 * 2)])  # nodes and points of quadrature
+def test_the_work_of_a_row_is_counted(n_columns: int, n_products: int) -> None:
+    y = (COMPLETE[:, 2 : 2 + n_columns] > 0) @ 2.0 ** np.arange(n_columns)  # each tree splits once by each column
+    forest = RandomForestRegressor(2, max_depth=n_columns).fit(COMPLETE, y)
+    model = fitted(FittedSklearn, forest, "regression")
+    assert model.explainer(no_background).row_seconds == WORK_SECONDS * 2 * n_products
+    ensemble = FittedEnsemble((EnsembleMember("m", "m", 1.0, tuple(range(D)), (model,) * 3),), "regression", NAMES)
+    assert ensemble.explainer(no_background).row_seconds == pytest.approx(3 * WORK_SECONDS * 2 * n_products)
 
 
 def test_trees_without_covers_are_weighted_by_the_background_rows() -> None:

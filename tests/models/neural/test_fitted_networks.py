@@ -5,7 +5,6 @@ from __future__ import annotations
 import copy
 import json
 import struct
-import sys
 from collections.abc import Callable
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -140,15 +139,12 @@ def test_a_class_without_training_rows_gets_probability_zero(tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize("device", ["cpu", pytest.param("gpu", marks=pytest.mark.gpu)])
-def test_a_network_of_a_device_predicts_there_and_is_kept_as_the_hosts(
-    device: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_network_of_a_device_predicts_there_and_is_kept_as_the_hosts(device: str, tmp_path: Path) -> None:
     model, backend = fitted("resnet", "multiclass"), choose(device)
     estimator = copy.deepcopy(model.estimator).to("cuda" if device == "gpu" else "cpu")
     there = replace(model, estimator=estimator, backend=backend)
     X = rows(model, 500)
     np.testing.assert_allclose(given(there, backend.to_device(X)), given(model, X), atol=1e-4)
-    monkeypatch.setitem(sys.modules, "onnxscript", None)  # the ONNX file takes seconds
     again = load_fitted(tmp_path, there.save(tmp_path))
     for portable in (there.portable(), again):
         np.testing.assert_array_equal(given(portable, X), given(model, X))

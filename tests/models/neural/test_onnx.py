@@ -21,17 +21,17 @@ from gpupipe.models.neural.architecture import Kind
 from gpupipe.models.neural.files import onnx as onnx_file
 from gpupipe.models.neural.fitted.onnx_runtime import NAME, check_session, open_session, scores
 from gpupipe.models.neural.fitted.pytorch import FittedNeural
+from gpupipe.models.neural.fitted.scorer import Served
 from gpupipe.tasks import Task
 from tests.models.folder_files import load_fitted
 from tests.models.networks import fitted, given, rows
-from tests.nightly import nightly_unless
 
-# Each takes seconds to write. What is before the body of a network does not depend on its kind.
+# What is before the body of a network does not depend on its kind.
 CASES: dict[str, tuple[Kind, Task, int, tuple[int, ...]]] = {
     "mlp, two classes": ("mlp", "binary", 3, (4, 9)),
     "resnet, three classes, no categories": ("resnet", "multiclass", 3, ()),
     "transformer, a number": ("ft_transformer", "regression", 3, (4, 9)),
-    "mlp, no numbers": ("mlp", "multiclass", 0, (4, 9)),
+    "transformer, three classes, no numbers": ("ft_transformer", "multiclass", 0, (4, 9)),
 }
 
 
@@ -142,13 +142,11 @@ def test_without_either_the_error_has_both_install_commands(one: Saved, tmp_path
 def test_without_the_packages_there_is_no_file_and_the_description_says_why(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setitem(sys.modules, "onnxscript", None)
+    monkeypatch.setitem(sys.modules, "onnx", None)
     model = fitted("mlp", "binary")
     description = model.save(tmp_path)
     assert description["files"] == ["estimator.safetensors", "architecture.json"]
-    assert description["onnx"] == {
-        "absent": "no ONNX file: onnxscript not installed; pip install onnx onnxscript onnxruntime"
-    }
+    assert description["onnx"] == {"absent": "no ONNX file: onnx not installed; pip install onnx onnxruntime"}
     X = rows(model, 10)
     np.testing.assert_array_equal(given(load_fitted(tmp_path, description), X), given(model, X))
     monkeypatch.setitem(sys.modules, "torch", None)
@@ -163,35 +161,19 @@ def test_a_file_of_another_network_differs_and_is_refused(
     error = onnx_file.largest_error(other.estimator, one.folder / NAME)
     assert error > 0.01
     translated = onnx.load(one.folder / NAME)
-    monkeypatch.setattr(onnx_file, "_latest", onnx_file._Translation())
-    monkeypatch.setattr(onnx_file, "_translated", lambda served: translated)
+    monkeypatch.setattr(onnx_file, "onnx_model", lambda served: translated)
     with pytest.raises(GpupipeError, match=f"differ by {error:.2g}"):
         onnx_file.write_onnx(other.estimator, tmp_path / NAME)
     assert not (tmp_path / NAME).exists()
 
 
-@pytest.mark.parametrize("kind", nightly_unless(lambda kind: kind == "mlp", ["mlp", "resnet"]))
-def test_a_network_of_the_same_shape_is_not_translated_again(
-    kind: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(onnx_file, "_latest", onnx_file._Translation())
-    first, second = (fitted(kind, "binary", seed=seed).estimator for seed in (3, 5))
-    onnx_file.write_onnx(first, tmp_path / "first.onnx")
-    translate = onnx_file._translated
-    calls: list[Any] = []
-
-    def record(served: Any) -> Any:
-        calls.append(served)
-        return translate(served)
-
-    monkeypatch.setattr(onnx_file, "_translated", record)
-    found = onnx_file.write_onnx(second, tmp_path / "second.onnx")
-    assert not calls
-    assert found["max_error"] < 1e-5
-    assert onnx_file.largest_error(first, tmp_path / "second.onnx") > 0.01
-    monkeypatch.setattr(onnx_file._latest, "filled", lambda served: onnx.load(tmp_path / "first.onnx"))
-    onnx_file.write_onnx(second, tmp_path / "third.onnx")  # of a translation that does not fit, a new one is made
-    assert calls == [second]
+def test_quantiles_are_in_order(tmp_path: Path) -> None:
+    network = fitted("mlp", "multiclass").estimator.network
+    served = Served(network, "quantile", 2_000.0, 12.5).eval()
+    assert onnx_file.write_onnx(served, tmp_path / NAME)["max_error"] < 1e-5
+    X = onnx_file.trial_rows(served)
+    found = scores(open_session((tmp_path / NAME).read_bytes(), NAME), X, 3)
+    assert (np.diff(found) >= 0).all() and (np.diff(found) > 0).any()
 
 
 def test_the_trial_rows_have_every_bin_every_id_and_values_outside(one: Saved) -> None:

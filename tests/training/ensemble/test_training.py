@@ -330,6 +330,19 @@ def test_with_a_limit_that_is_too_short_the_cheapest_model_is_trained():
     assert states(record) == {"model_1": "skipped", "model_2": "complete"}
 
 
+@pytest.mark.parametrize(("seconds", "n_trees"), [(100.0, 147), (1_000.0, 50)])
+def test_with_a_limit_that_is_too_short_for_a_forest_it_has_fewer_trees(seconds, n_trees):
+    entries = make_portfolio("regression", choose("cpu"), ["random_forest"])[:1]
+    rows = EnsembleRows(X, Y, None, context())
+    limit = TrainingTime(50.0, lambda: 0.0)
+    limit.add_measured(entries[0], seconds)
+    score = HeldOutScore("rmse", "regression", 0, choose("cpu"))
+    fitted, record = EnsembleTraining(Best(time_limit=50), rows, entries, score, limit).train()
+    assert len(fitted.members[0].models[0].estimator.estimators_) == n_trees
+    assert record.tried[0].params["n_estimators"] == n_trees
+    assert any(f"random_forest, the cheapest one, was trained anyway with {n_trees} trees" in n for n in fitted.notes)
+
+
 def test_a_model_that_fails_is_not_a_member_and_a_run_that_stops_ends():
     rows, run = ensemble([1.0, 1.0])
     del rows.noise[1]

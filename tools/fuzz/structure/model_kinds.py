@@ -42,7 +42,7 @@ ESTIMATORS = {
 LIBRARIES = {
     "txt": ("lightgbm",),
     "safetensors": ("torch", "safetensors"),
-    "onnx": ("torch", "safetensors", "onnx", "onnxscript", "onnxruntime"),
+    "onnx": ("torch", "safetensors", "onnx", "onnxruntime"),
 }
 STRUCTURES = (*ESTIMATORS, "ensemble", "parts", "entries")
 """Names of the kinds: estimators by format, descriptions of several models, the other parts of a model, and each entry

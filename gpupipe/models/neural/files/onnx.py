@@ -2,35 +2,28 @@
 
 from __future__ import annotations
 
-import logging
-import warnings
-from collections.abc import Iterator
-from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
-from torch import Tensor, nn
 
 from gpupipe.errors import GpupipeError
 from gpupipe.models.fitted.base import class_probability, outputs_of_scores
 from gpupipe.models.neural.embeddings import NEVER
+from gpupipe.models.neural.files.onnx_graph import OPSET, onnx_model
 from gpupipe.models.neural.fitted.onnx_runtime import open_session
 from gpupipe.models.neural.fitted.scorer import Served
 from gpupipe.random_streams import make_generator
-from gpupipe.tasks import CLASSIFICATION, TargetSpec
+from gpupipe.tasks import CLASSIFICATION
 
 if TYPE_CHECKING:
     from gpupipe.typing import Array
 
-NEEDED = ("onnx", "onnxscript", "onnxruntime")  # the format, PyTorch's exporter, and the runtime that checks the file
-# Names of the outputs: of classifiers score and probability, of several targets score and outputs.
-OUTPUTS = {"regression": ["value"], "quantile": ["quantiles"], "multioutput": ["score", "outputs"]}
+NEEDED = ("onnx", "onnxruntime")  # the format, and the runtime that checks the file
 TOLERANCE = 1e-4  # relative to the largest probability or value, as between machines
 LEAST_ROWS, MOST_ROWS = 384, 4096  # number of rows of `trial_rows`
-MOST_KEPT_BYTES = 2**26  # of a translation that is kept for the next network
 MAX_BYTES = 2**31 - 2**20  # largest protobuf message, less room for the graph
 
 
@@ -54,21 +47,16 @@ def write_onnx(served: Served, path: Path) -> dict[str, Any]:
     Return ``opset``, and ``max_error``: the largest difference, relative to the largest probability, or to the largest
     distance of a value from the mean of the target. Raise GpupipeError if the difference exceeds `TOLERANCE`.
     """
-    model = _latest.filled(served) or _translated(served)
-    path.write_bytes(model.SerializeToString())
+    path.write_bytes(onnx_model(served).SerializeToString())
     error = largest_error(served, path)
-    if not error <= TOLERANCE and _latest.has_shape_of(served):
-        model = _translated(served)
-        path.write_bytes(model.SerializeToString())
-        error = largest_error(served, path)
     if not error <= TOLERANCE:
         path.unlink()
         raise GpupipeError(
             f"ONNX Runtime and PyTorch differ by {error:.2g} of the largest prediction; the limit is {TOLERANCE:g}",
             where=str(path),
-            fix="report it as a bug; to export without an ONNX file, uninstall onnxscript",
+            fix="report it as a bug; to export without an ONNX file, uninstall onnx",
         )
-    return {"opset": next(o.version for o in model.opset_import if not o.domain), "max_error": error}
+    return {"opset": OPSET, "max_error": error}
 
 
 def largest_error(served: Served, path: Path) -> float:
@@ -125,119 +113,3 @@ def _relative(served: Served, outputs: Array) -> Array:
     """Return the outputs of several targets in the units of the loss, in which their scales are the same."""
     relative: Array = (outputs - served.center.numpy()) / served.scale.numpy()
     return relative
-
-
-class _Outputs(nn.Module):
-    """Outputs of the file: scores, and for classification their probabilities."""
-
-    def __init__(self, served: Served) -> None:
-        super().__init__()
-        self.served = served
-
-    def forward(self, X: Tensor) -> Tensor | tuple[Tensor, Tensor]:
-        score = self.served(X)
-        if self.served.targets:
-            parts = score.split([target.width for target in self.served.targets], dim=1)
-            return score, torch.cat([_linked(*each) for each in zip(self.served.targets, parts, strict=True)], dim=1)
-        if self.served.task not in CLASSIFICATION:
-            return score
-        if score.shape[1] > 1:
-            return score, torch.softmax(score, dim=1)
-        return score, torch.sigmoid(torch.cat([-score, score], dim=1))
-
-
-def _linked(target: TargetSpec, score: Tensor) -> Tensor:
-    """Return the outputs of one of several targets from its scores."""
-    if target.task == "regression":
-        return score
-    return torch.sigmoid(score) if target.task == "binary" else torch.softmax(score, dim=1)
-
-
-def _translated(served: Served) -> Any:
-    """Return the network as an ONNX message, without the source paths that PyTorch stores in it."""
-    example = torch.zeros(8, served.architecture.n_tokens)
-    outputs = OUTPUTS.get(served.task, ["score", "probability"])
-    with _quiet():
-        program = torch.onnx.export(
-            _Outputs(served).eval(),
-            (example,),
-            input_names=["X"],
-            output_names=outputs,
-            dynamic_shapes=({0: torch.export.Dim("rows")},),
-            dynamo=True,
-            verbose=False,
-        )
-    assert program is not None
-    model = program.model_proto
-    for part in (model, model.graph, *model.graph.node, *model.graph.value_info, *model.graph.input):
-        part.ClearField("metadata_props")
-    _latest.keep(served, model)
-    return model
-
-
-class _Translation:
-    """The translation of the latest network: one of the same shape, as of another fold, differs in its weights only.
-
-    PyTorch takes about a second to translate a network. That of a transformer is not kept: its weights are transposed.
-    """
-
-    def __init__(self) -> None:
-        self._shape: Any = None
-        self._model: Any = None
-        self._weights: dict[str, str] = {}
-
-    def keep(self, served: Served, model: Any) -> None:
-        """Keep a translation, unless it is large or has a weight in another form."""
-        from onnx import numpy_helper
-
-        state = {name: value.numpy() for name, value in served.state_dict().items()}
-        self._weights, left = {}, dict(state)
-        for tensor in model.graph.initializer:
-            name = tensor.name.removeprefix("served.")
-            if name not in left:  # the translation may reshape a buffer
-                values = numpy_helper.to_array(tensor)
-                name = next((key for key, own in left.items() if np.array_equal(own.ravel(), values.ravel())), "")
-            if name:
-                self._weights[tensor.name] = name
-                del left[name]
-        is_kept = not left and model.ByteSize() <= MOST_KEPT_BYTES
-        self._shape, self._model = (_shape_of(served), model) if is_kept else (None, None)
-
-    def has_shape_of(self, served: Served) -> bool:
-        """Return whether the translation is that of a network of this shape."""
-        return self._shape == _shape_of(served)
-
-    def filled(self, served: Served) -> Any:
-        """Return the translation with the weights of a network, or None if its shape is another one."""
-        from onnx import ModelProto, numpy_helper
-
-        if not self.has_shape_of(served):
-            return None
-        state, model = served.state_dict(), ModelProto()
-        model.CopyFrom(self._model)
-        for tensor in model.graph.initializer:
-            if name := self._weights.get(tensor.name):
-                values = state[name].numpy().reshape(tuple(tensor.dims))
-                tensor.CopyFrom(numpy_helper.from_array(values, tensor.name))
-        return model
-
-
-def _shape_of(served: Served) -> Any:
-    return served.architecture, served.task, served.targets
-
-
-_latest = _Translation()
-
-
-@contextmanager
-def _quiet() -> Iterator[None]:
-    """Silence irrelevant messages of the exporter: missing torchvision, and a deprecated class inside PyTorch."""
-    logger = logging.getLogger("torch.onnx")
-    level = logger.level
-    logger.setLevel(logging.ERROR)
-    try:
-        with warnings.catch_warnings():
-            warnings.filterwarnings("ignore", ".*LeafSpec", FutureWarning)
-            yield
-    finally:
-        logger.setLevel(level)

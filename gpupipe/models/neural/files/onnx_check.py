@@ -37,7 +37,7 @@ RAW = 9
 EXTERNAL = 13
 LOCATION = 14
 
-# Arithmetic, comparisons, activations, norms and changes of shape: the operators that PyTorch's exporter uses for
+# Arithmetic, comparisons, activations, norms and changes of shape: the operators that PyTorch's exporter used for
 # gpupipe's networks, in this version and in others.
 OPERATORS = frozenset((
     "Abs", "Add", "And", "Cast", "Clip", "Concat", "Constant", "Div", "Equal", "Erf", "Exp", "Expand", "Flatten",

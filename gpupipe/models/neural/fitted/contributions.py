@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from gpupipe.models.contributions.base import Contributions, Explainer, Method, Scale, as_multiclass
+from gpupipe.models.fitted.base import MATRIX_PRODUCT_SECONDS
 from gpupipe.models.neural.fitted.scorer import Served
 from gpupipe.tasks import CLASSIFICATION
 
@@ -176,6 +177,12 @@ class NetworkExplainer(Explainer):
         self._background = background
         self._scale = scale
         self._n_margins = n_margins
+
+    @property
+    def row_seconds(self) -> float:
+        n_weights = sum(weights.numel() for weights in self._served.parameters())
+        n_gradients = len(self._background) * FIRST_POINTS * self._served.architecture.n_outputs
+        return MATRIX_PRODUCT_SECONDS * 3 * n_weights * n_gradients  # a gradient takes twice a prediction
 
     def contributions(self, X: HostArray) -> Contributions:
         found = expected_gradients(self._served, X, self._background)

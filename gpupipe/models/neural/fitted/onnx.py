@@ -63,7 +63,7 @@ class FittedOnnx(FittedModel):
             return np.asarray(scores(session, rows, n_outputs), np.float64)
 
         scale: Scale = "log-odds" if self.has_classes else "score"
-        return OutputExplainer(outputs, background(), scale, self.n_margins)
+        return OutputExplainer(outputs, background(), scale, self.n_margins, self.row_seconds)
 
     def importances(self) -> None:
         """Return None: networks have no importances."""

@@ -13,7 +13,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from gpupipe.models.fitted.base import PRODUCT_SECONDS, FittedModel
+from gpupipe.models.fitted.base import MATRIX_PRODUCT_SECONDS, FittedModel
 from gpupipe.models.fitted.prediction import Prediction
 from gpupipe.models.neural.files import architecture
 from gpupipe.models.neural.files import onnx as onnx_file
@@ -56,7 +56,7 @@ class FittedNeural(FittedModel):
 
     @property
     def row_seconds(self) -> float:
-        return PRODUCT_SECONDS * sum(weights.numel() for weights in self.estimator.parameters())
+        return MATRIX_PRODUCT_SECONDS * sum(weights.numel() for weights in self.estimator.parameters())
 
     def predict(self, X: Array) -> Prediction:
         """Predict the rows of `X`, float32, shape (n, d), on the device of the network, where the predictions stay."""
