@@ -98,6 +98,7 @@ SLOW = (
     "tests/kernels/test_catalog.py::test_a_kernel_gives_the_same_twice_and_leaves_its_inputs_alone",
     "tests/kernels/test_text.py::test_vectors_are_those_of_scikit_learn",
     "tests/models/fitted/test_batch_sizes.py",
+    "tests/models/scikit_learn/test_column_bins.py",
     "tests/models/neural/test_fitted_networks.py::test_a_class_without_training_rows_gets_probability_zero",
     "tests/models/neural/test_fitted_networks.py::test_a_table_without_numbers_or_without_categories_is_predicted_too",
     "tests/models/test_training.py::test_a_model_that_was_saved_and_loaded_predicts_the_same_bits",

@@ -31,6 +31,7 @@ from gpupipe.models.base import (
 )
 from gpupipe.models.boosting import BoosterProgress, BoostingSettings
 from gpupipe.models.progress import ProgressReport
+from gpupipe.models.scikit_learn.column_bins import bins_of_columns
 from gpupipe.tasks import CLASSIFICATION, SUPERVISED, Task
 from gpupipe.typing import Matrix
 
@@ -163,7 +164,8 @@ class HistGradientBoosting(BoostingSettings):
 
     def train(self, estimator: Any, X: Array, y: Array | None, sample_weight: Array | None, context: FitContext) -> Any:
         X, validation = self._with_values(X), context.validation
-        with context.resources.show_progress(partial(_boosting_iterations, estimator, self.max_iter)):
+        bins = bins_of_columns(estimator, context.backend.n_threads)
+        with bins, context.resources.show_progress(partial(_boosting_iterations, estimator, self.max_iter)):
             if validation is None:
                 return super().train(estimator, X, y, sample_weight, context)
             estimator.set_params(early_stopping=True)
