@@ -102,7 +102,8 @@ class EstimatorCosts(ModelCosts):
 
     def training(self, n_rows: int) -> int:
         """Return the measured bytes; with early stopping, those of the training that has copies of its rows."""
-        return self._with_copies(n_rows, self._training_bytes)
+        is_read_in_parts = self.entry.params.reads_selected_rows(self.seen.goal.each[0].task)
+        return self._training_bytes(n_rows) if is_read_in_parts else self._with_copies(n_rows, self._training_bytes)
 
     def _training_bytes(self, n_rows: int) -> int:
         model, params = self.entry.params, self.params(n_rows)

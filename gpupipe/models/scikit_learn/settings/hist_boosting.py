@@ -155,6 +155,9 @@ class HistGradientBoosting(BoostingSettings):
     def stops_early(self, n_rows: int) -> bool:
         return n_rows > AUTO_STOP_ROWS if self.early_stopping == "auto" else self.early_stopping
 
+    def reads_selected_rows(self, task: Task) -> bool:
+        return True
+
     def best_round(self, estimator: Any) -> BestRound:
         # Scores start with that of the prediction before the first tree.
         return BestRound(len(estimator._predictors), len(estimator.validation_score_) - 1)
@@ -187,7 +190,7 @@ class HistGradientBoosting(BoostingSettings):
         columns = range(X.shape[1])
         bare = [j for j in columns if np.count_nonzero(X[:, j] == X[:, j]) < self.min_samples_leaf]
         if bare:
-            X = X.copy(order="F")
+            X = X[:].copy(order="F")
             X[:, bare] = 0.0
         return X
 
