@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 from gpupipe.units import MIB
@@ -57,7 +58,7 @@ def bins_of_columns(estimator: Any, n_threads: int) -> Iterator[None]:
             fitted.append(own)
         if is_training_data:
             mapper.missing_values_bin_idx_ = fitted[0].missing_values_bin_idx_
-            mapper.bin_thresholds_ = [each for own in fitted for each in own.bin_thresholds_]
+            mapper.bin_thresholds_ = list(chain.from_iterable(own.bin_thresholds_ for own in fitted))
             for name in ("is_categorical_", "n_bins_non_missing_"):
                 setattr(mapper, name, np.concatenate([getattr(own, name) for own in fitted]))
         return binned
