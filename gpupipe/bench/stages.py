@@ -111,6 +111,7 @@ def train_and_score(split: SplitTable, entry: ModelEntry, X: Array, clock: Stage
         import_estimator(job, entry)
     with clock("train"):
         trained = train(entry, split.rows, job.goal, job.config, job.backend)
+        split.rows.matrices.clear()  # as a run does
     with clock("evaluate"):
         quality = score_rows(job, split.truth, trained.model.predict(X), X)
     with clock("save"):

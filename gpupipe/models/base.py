@@ -291,6 +291,10 @@ class ModelSettings(Settings):
         """Return the settings of a training of `n_rounds` rounds, None: all, without early stopping."""
         raise NotImplementedError
 
+    def reads_selected_rows(self, task: Task) -> bool:
+        """Return whether its CPU training takes `SelectedRows`, the rows that are left after some are held out."""
+        return False
+
     def matrix(self, X: Array, params: Mapping[str, Any]) -> Array:
         """Return `X` in the dtype and layout of the CPU estimator: `X` itself, or a copy."""
         return X

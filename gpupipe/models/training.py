@@ -25,6 +25,7 @@ from gpupipe.models.lightgbm.fitted import FittedLightGBM
 from gpupipe.models.linear.fitted import FittedLinear
 from gpupipe.models.neural.settings import NeuralSettings
 from gpupipe.models.scikit_learn.fitted import FittedSklearn
+from gpupipe.models.selected_rows import SelectedRows
 from gpupipe.models.target_scale import TargetScale, fit_on_scale
 from gpupipe.models.target_training import fit_quantiles, fit_targets, learns_one_quantile
 from gpupipe.models.weights import row_weights, takes_no_weights
@@ -36,7 +37,7 @@ from gpupipe.typing import Matrix
 if TYPE_CHECKING:
     from gpupipe.backends.base import Backend
     from gpupipe.backends.gpu.translation import EstimatorRefusal
-    from gpupipe.typing import Array
+    from gpupipe.typing import Array, HostArray
 
 # Fitted model class by estimator, FittedSklearn for all others. These predict without scikit-learn.
 KINDS: dict[str, type[FittedModel]] = {
@@ -178,7 +179,10 @@ def _fit_rounds(
     def train(model: ModelSettings, held: HeldOut | None) -> tuple[FittedModel, Any]:
         if held is None:
             return fit_once(model, rows, replace(context, validation=None), threads)
-        training, own, validation = _divided(rows, held, context)
+        is_read_in_parts = context.backend.name == "cpu" and model.reads_selected_rows(context.task)
+        training, own, validation = _divided(
+            rows, held, context, SelectedRows if is_read_in_parts else context.backend.take_rows
+        )
         return fit_once(model, training, replace(own, validation=validation), threads)
 
     (fitted, _), notes = fit_rounds(
@@ -188,12 +192,11 @@ def _fit_rounds(
 
 
 def _divided(
-    rows: TrainingRows[Array], held: HeldOut, context: FitContext
+    rows: TrainingRows[Array], held: HeldOut, context: FitContext, take: Callable[[Array, HostArray], Any]
 ) -> tuple[TrainingRows[Array], FitContext, ValidationRows]:
-    """Return the rows to train on, their context, and the rows that are held out."""
+    """Return the rows to train on, their context, and the rows that are held out; `take` selects rows by number."""
     import numpy as np
 
-    take = context.backend.take_rows  # not by a mask: CuPy would expand it to all cells, and change the memory order
     if held.drawn is None:
         assert held.given is not None
         if (known := held.known) is None:

@@ -1,7 +1,7 @@
 """Measured memory costs of the steps of a run, for `gpupipe.plan.run_plan`.
 
-Measured on 2026-11-21 on a Linux machine (glibc) with 2 threads, Python 3.11, NumPy 2.4, Arrow 26, scikit-learn 1.9,
-XGBoost 3.2, LightGBM 4.7, CatBoost 1.2.10 and PyTorch 2.13: each figure in a separate process, as the increase of
+Measured in November 2026 on a Linux machine (glibc) with 2 threads, Python 3.11, NumPy 2.4, Arrow 26, scikit-learn
+1.9, XGBoost 3.2, LightGBM 4.7, CatBoost 1.2.10 and PyTorch 2.13: each figure in a separate process, as the increase of
 VmHWM after a reset.
 
 - Reading: the churn table as Parquet and as CSV, 200 thousand to a million rows.
@@ -22,15 +22,18 @@ from typing import Any
 from gpupipe.features.statistics.row_blocks import ROWS_PER_BLOCK
 from gpupipe.models.linear.passes import BLOCK_ROWS
 from gpupipe.models.neural.architecture import Architecture
+from gpupipe.models.scikit_learn.column_bins import BLOCK_BYTES
 from gpupipe.units import MIB
 
-BASE = 146 * MIB  # Python, gpupipe, NumPy and Arrow, before the first byte is read
-LIBRARIES = 147 * MIB  # scikit-learn with SciPy and pandas, loaded for the first model
+BASE = 170 * MIB  # Python, gpupipe, NumPy and Arrow with its readers
+LIBRARIES = 105 * MIB  # scikit-learn with SciPy, and a library of trees; most linear models are trained without them
+COMPILED = 115 * MIB  # Numba with LLVM, which compiles the walks and explanations of trees
 DEVICE_LIBRARIES = 620 * MIB  # host memory of cuDF, CuPy and cuML 26.10 after import without a GPU
-REPORT = 45 * MIB  # the plotting libraries
+REPORT = 105 * MIB  # what exports the model and draws the report
+FREED = 64 * MIB  # most freed memory that the C library keeps after a stage
 
 # Reading needs the mapped file, a multiple of the Arrow table, the encoded table, and this constant.
-READ_BESIDE = 30 * MIB
+READ_BESIDE = 45 * MIB
 READ_FACTOR = {"csv": 4.0, "jsonl": 4.0}
 READ_FACTOR_BINARY = 1.1  # Parquet; assumed for ORC, Arrow files and generators too
 TEXT_FACTOR = 6.0  # of a text column with mostly distinct values: its levels are built, cleaned and discarded
@@ -65,12 +68,14 @@ PREDICT_ROWS = 131_072
 class TrainingCosts:
     """Memory of training in addition to the matrix.
 
-    `cell` and `row` are bytes per cell of the matrix, and per row; `tree_row` is bytes per row and tree.
+    `cell` and `row` are bytes per cell of the matrix, and per row; `tree_row` is bytes per row and tree; `block` is the
+    most bytes of float64 copies of some columns.
     """
 
     cell: float
     row: float = 0.0
     tree_row: float = 0.0
+    block: int = 0
 
 
 TRAINING: dict[str, TrainingCosts] = {
@@ -79,8 +84,8 @@ TRAINING: dict[str, TrainingCosts] = {
     "LinearRegression": TrainingCosts(0.0),  # always in passes, as the next two
     "Lasso": TrainingCosts(0.0),
     "ElasticNet": TrainingCosts(0.0),
-    "HistGradientBoostingClassifier": TrainingCosts(10.9, 76.0),
-    "HistGradientBoostingRegressor": TrainingCosts(10.9, 76.0),
+    "HistGradientBoostingClassifier": TrainingCosts(3.0, 76.0, block=2 * BLOCK_BYTES),
+    "HistGradientBoostingRegressor": TrainingCosts(3.0, 76.0, block=2 * BLOCK_BYTES),
     "XGBClassifier": TrainingCosts(6.5, 22.0),
     "XGBRanker": TrainingCosts(10.5, 22.0),  # with a copy in the order of the groups
     "XGBRegressor": TrainingCosts(6.5, 22.0),
@@ -103,8 +108,7 @@ TRAINING: dict[str, TrainingCosts] = {
     "OwnEstimator": TrainingCosts(12.0),  # not measured: a row-major copy and a float64 copy of the matrix
     "PluginEstimator": TrainingCosts(12.0),  # as above
 }
-# Bytes per row and categorical column, by the beginning of the class name: scikit-learn encodes the categories again.
-CATEGORY = {"CatBoost": 120, "HistGradientBoosting": 10}
+CATEGORY = {"CatBoost": 120}  # bytes per row and categorical column, by the beginning of the class name
 NETWORK_ROW = 32  # bytes per row: target, order, and mask of held-out rows
 NETWORK_WEIGHT = 28  # bytes per weight: value, gradient, two moments, best so far, update and temporary
 NODE = 80  # bytes per tree node
@@ -117,8 +121,10 @@ def training_bytes(name: str, params: Mapping[str, Any], n_rows: int, n_columns:
     `name` is a class name in scikit-learn or XGBoost, and `params` its keyword arguments. `n_rows` and `n_columns` are
     the shape of the matrix.
     """
-    cost = TRAINING[name]
-    return int(cost.cell * n_rows * n_columns + cost.row * n_rows) + model_bytes(name, params, n_rows)
+    cost, n_cells = TRAINING[name], n_rows * n_columns
+    return int(cost.cell * n_cells + cost.row * n_rows + min(16 * n_cells, cost.block)) + model_bytes(
+        name, params, n_rows
+    )
 
 
 def pass_bytes(n_rows: int, n_columns: int, n_outputs: int, n_threads: int) -> int:

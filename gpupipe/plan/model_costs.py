@@ -93,20 +93,29 @@ class EstimatorCosts(ModelCosts):
         return {**model.estimator_params(context.task), **model.data_params(shape, context)}
 
     def libraries(self, on_device: bool) -> dict[str, int]:
-        """Return scikit-learn's; on a device it is part of the device libraries."""
-        return {} if on_device else {"libraries of the models": costs.LIBRARIES}
+        """Return scikit-learn's; on a device it is part of the device libraries, and passes over blocks need none."""
+        return (
+            {}
+            if on_device or self._trains_in_passes(self.seen.n_rows)
+            else {"libraries of the models": costs.LIBRARIES}
+        )
 
     def training(self, n_rows: int) -> int:
         """Return the measured bytes; with early stopping, those of the training that has copies of its rows."""
-        return self._with_copies(n_rows, self._training_bytes)
+        is_read_in_parts = self.entry.params.reads_selected_rows(self.seen.goal.each[0].task)
+        return self._training_bytes(n_rows) if is_read_in_parts else self._with_copies(n_rows, self._training_bytes)
 
     def _training_bytes(self, n_rows: int) -> int:
         model, params = self.entry.params, self.params(n_rows)
-        if isinstance(model, LinearSettings) and model.trains_in_passes(params):
+        if self._trains_in_passes(n_rows):
             return self.training_in_passes(n_rows)
         found = costs.training_bytes(self.name, params, n_rows, self.n_columns)
         category = sum(size for library, size in costs.CATEGORY.items() if self.name.startswith(library))
         return found + category * n_rows * len(self.seen.context(model.view).categorical)
+
+    def _trains_in_passes(self, n_rows: int) -> bool:
+        model = self.entry.params
+        return isinstance(model, LinearSettings) and model.trains_in_passes(self.params(n_rows))
 
     def training_in_passes(self, n_rows: int) -> int:
         """Return the bytes of a linear model that is trained in passes over blocks of rows."""

@@ -17,7 +17,10 @@ from gpupipe.io.chunks.parquet_stream import ParquetStream, open_parquet_stream
 from gpupipe.io.device.obstacles import READ_ON_HOST, is_read_on_host
 from gpupipe.io.input_files import InputFiles
 from gpupipe.metrics.clustering import ON_THE_HOST
+from gpupipe.metrics.importance import BATCH_BYTES
 from gpupipe.metrics.ranked_groups import ON_THE_HOST as GROUPS_ON_THE_HOST
+from gpupipe.models.linear.settings import LinearSettings
+from gpupipe.models.neural.settings import NeuralSettings
 from gpupipe.names import count_noun
 from gpupipe.plan import costs
 from gpupipe.plan.ensemble_costs import costs_of
@@ -213,7 +216,7 @@ class Planner(RunSteps):
     def split(self) -> None:
         shares = self.seen.shares
         n_targets = max(1, len(self.seen.goal.targets))
-        self.host.hold("target and row numbers", (8 * n_targets + 10) * self.seen.n_rows)  # 8 bytes, and two masks
+        self.host.hold("target and row numbers", (24 * n_targets + 10) * self.seen.n_rows)  # also as codes; two masks
         parts = f"{shares.n_folds} folds" if shares.n_folds > 1 else f"{shares.test:.0%} test rows"
         self._add("split", self.seen.n_rows, 8 * self.seen.n_rows, notes=[parts])
 
@@ -256,8 +259,12 @@ class Planner(RunSteps):
         n_sample = 0 if settings is None or not self._has_truth else min(settings.rows, n_tested)
         sample = MATRIX_CELL * max(self._columns(view) for view in self._views(self.seen.entries)) * n_sample
         n_drawn = (self.seen.n_rows if shares.n_folds > 1 else n_tested) if self.config.report.enabled else 0
-        host, device = self._there(max(sample, self._measuring(n_drawn)))  # shuffled copies are where the model is
+        batches = machine.n_threads() * BATCH_BYTES if n_sample else 0
+        host, device = self._there(max(sample + batches, self._measuring(n_drawn)))  # copies are where the model is
+        if any(not isinstance(entry.params, LinearSettings | NeuralSettings) for entry in self.seen.entries):
+            self.host.hold("compiled explanations", costs.COMPILED)
         self._add("explain", None, host + sample, device)
+        self.host.hold("Python and its libraries", costs.REPORT)
 
     def measure_latency(self, step: SelectionStep) -> None:
         self._add(f"{step.label}latency", None, self._exporting)
@@ -271,7 +278,6 @@ class Planner(RunSteps):
         return max(costs_of(entry, self.seen).export(self.seen.n_rows) for entry in self.seen.entries)
 
     def report(self) -> None:
-        self.host.hold("Python and its libraries", costs.REPORT)
         self._add("report", None)
 
     def _measuring(self, n_rows: int) -> int:
@@ -296,6 +302,7 @@ class Planner(RunSteps):
         notes = [f"{count_noun(self._columns(view), 'column')} for {names}" for view, names in users.items()]
         notes += ["planned for the model that needs most memory; the best is not known yet"] if step.is_refit else []
         self._add(f"{step.label}features", n_train + n_predicted, *self._there(before), notes=notes)
+        self._free(before)
         ledger.hold("encoded parts", row * n_predicted)
         ledger.hold("matrices of the rows to predict", MATRIX_CELL * width * n_predicted)
 
@@ -313,13 +320,21 @@ class Planner(RunSteps):
             self._add(stage, n_rows, device=cost.device_training(n_rows) + searched, notes=notes)
             return
         moved = 0 if self.device is None else MATRIX_CELL * n_rows * cost.n_columns
-        self._add(stage, n_rows, moved + cost.training(n_rows) + searched, refusal=refusal, notes=cost.notes)
+        need = cost.training(n_rows)
+        self._add(stage, n_rows, moved + need + searched, refusal=refusal, notes=cost.notes)
         self.host.hold("trained models", cost.kept(n_rows))
+        self._free(need)
+
+    def _free(self, n_bytes: int) -> None:
+        """Hold what the C library keeps of `n_bytes` that a stage has freed."""
+        self.host.held["freed memory"] = max(self.host.held.get("freed memory", 0), min(n_bytes, costs.FREED))
 
     def predict(self, step: TrainingRound, entry: ModelEntry) -> None:
         _, n_parts = self._n_rows(step)
         cost = costs_of(entry, self.seen)
         rows = max(n_parts)
+        if entry.label == self.entries_of(step)[-1].label:
+            self._ledger.release("training matrix")
         on_host = self.stages[-1].device == "cpu"
         need, block = cost.predicting(rows, on_host)
         moved = MATRIX_CELL * rows * cost.n_columns if on_host and self.device is not None else 0

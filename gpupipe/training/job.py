@@ -319,6 +319,7 @@ class CandidateTraining:
             )
             stage.rows = rows.n_rows
             stage.rows_held = rows_by_worker(rows.matrices[entry.params.view])
+            self._release_matrix(entry)
             warned = {note.text for note in job.timeline.all_notes("warning")}  # by an earlier fold
             for note in (*trained.model.notes, *map(str, trained.model.receipts)):
                 if note not in warned:
@@ -329,6 +330,12 @@ class CandidateTraining:
             stage.epochs = [dict(epoch) for epoch in trained.model.history]
         if not self._parts:
             self._add(entry, trained, {})
+
+    def _release_matrix(self, entry: ModelEntry) -> None:
+        """Release the training matrix after the last candidate of its view: predicting needs memory too."""
+        later = self.entries[[each.label for each in self.entries].index(entry.label) + 1 :]
+        if all(each.params.view != entry.params.view for each in later):
+            del self._rows.matrices[entry.params.view]
 
     def predict(self, entry: ModelEntry) -> None:
         """Predict all sets of rows with the last trained model, unless its checkpoint has the predictions."""

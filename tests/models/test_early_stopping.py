@@ -17,6 +17,7 @@ from gpupipe.models import MODELS, FitContext, Resources, fit
 from gpupipe.models.context import DeadlineReached, ValidationRows
 from gpupipe.models.early_stopping import draw_validation_rows
 from gpupipe.models.fitted.prediction import Prediction
+from gpupipe.models.xgboost import row_blocks
 from gpupipe.random_streams import derive_seed
 from tests.examples import examples
 
@@ -275,3 +276,33 @@ def test_a_deadline_keeps_the_best_epoch_so_far() -> None:
     late = replace(context, validation=None, resources=Resources(safe_point=after_four_calls))
     with pytest.raises(DeadlineReached):  # in the second training, on all rows, which has no epoch to choose
         fit(model, X, y, late)
+
+
+@pytest.mark.parametrize("name", ["xgboost", "hist_gradient_boosting"])
+@pytest.mark.parametrize("task", ["multiclass", "regression"])
+def test_rows_read_in_parts_give_the_model_of_a_copy(name: str, task: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(row_blocks, "BLOCK_ROWS", 300)
+    rng = np.random.default_rng(3)
+    X = np.asfortranarray(rng.normal(size=(2_000, 4)), dtype=np.float32)
+    X[:, 1] = rng.integers(0, 9, len(X))
+    X[rng.random(len(X)) < 0.1, 2] = np.nan
+    y = X[:, 0] + X[:, 1] % 3 + rng.normal(size=len(X))
+    y = y if task == "regression" else np.digitize(y, [0, 2]).astype(np.float64)
+    weights = rng.uniform(0.1, 3.0, len(X))
+    context = FitContext(CPU, task, 7, 3, {1: 9}, list("abcd"), ["0", "1", "2"], weights=weights)
+    kind = MODELS.get(name)
+    copied: list[Any] = []
+    take_rows = CpuBackend.take_rows
+
+    def take(backend: CpuBackend, X: Any, rows: Any) -> Any:
+        copied.append(rows)
+        return take_rows(backend, X, rows)
+
+    monkeypatch.setattr(CpuBackend, "take_rows", take)
+    in_parts = fit(kind(**PARAMS[name], **STOPPED[name]), X, y, context)
+    assert not copied
+    monkeypatch.setattr(kind, "reads_selected_rows", lambda model, task: False)
+    of_a_copy = fit(kind(**PARAMS[name], **STOPPED[name]), X, y, context)
+    assert copied
+    assert in_parts.notes == of_a_copy.notes
+    np.testing.assert_array_equal(in_parts.predict(X).output, of_a_copy.predict(X).output)

@@ -20,14 +20,15 @@ import pytest
 from pyarrow import feather, orc
 
 from gpupipe import Pipeline
-from gpupipe.backends import choose, device_report
+from gpupipe.backends import choose, device_report, machine
 from gpupipe.config import parse_config
 from gpupipe.datasets.churn import customers
 from gpupipe.errors import DeviceError, LimitError
 from gpupipe.io.device.obstacles import READ_ON_HOST
+from gpupipe.metrics.importance import BATCH_BYTES
 from gpupipe.model_parts import latency
 from gpupipe.models import MODELS, FitContext, fit
-from gpupipe.plan.costs import pass_bytes, training_bytes
+from gpupipe.plan.costs import COMPILED, LIBRARIES, pass_bytes, training_bytes
 from gpupipe.plan.run_plan import make_plan
 from gpupipe.training.ensemble.portfolio import make_portfolio
 from gpupipe.units import GIB
@@ -327,6 +328,22 @@ def test_every_estimator_has_a_cost():
     assert all(training_bytes(name, {}, 1000, 10) >= 0 for name in ESTIMATORS)
     deep, flat = (training_bytes("RandomForestClassifier", {"max_depth": d}, 10**6, 10) for d in (None, 3))
     assert deep > flat
+
+
+def test_models_need_their_libraries_and_explanations_batches_for_each_thread():
+    def peaks(model):
+        return {name.split(" ")[0]: stage.peak_host_bytes for name, stage in plan_of(churn(models=[model]))[1].items()}
+
+    passes, library, trees = map(peaks, ["logistic_regression", {"logistic_regression": {"solver": "saga"}}, "xgboost"])
+    assert library["evaluate"] - passes["evaluate"] > 0.8 * LIBRARIES
+    assert passes["explain"] - passes["evaluate"] > 0.95 * machine.n_threads() * BATCH_BYTES
+    assert trees["explain"] - trees["evaluate"] > COMPILED > library["explain"] - library["evaluate"]
+
+
+def test_the_training_matrix_is_held_until_its_last_model_is_trained():
+    _, stages = plan_of(churn(models=["logistic_regression", {"logistic_regression": {"C": 2.0}, "as": "again"}]))
+    first, last = (stages[f"predict {label}"].peak_host_bytes for label in ("logistic_regression", "again"))
+    assert first - last > 4 * 0.5 * ROWS * 20
 
 
 @pytest.mark.parametrize("name", ["logistic_regression", "linear_regression", "ridge"])

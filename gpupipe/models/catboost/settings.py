@@ -246,6 +246,6 @@ def _pool(X: Array, y: Array | None, weights: Array | None, context: FitContext)
     import pandas as pd
 
     if not context.categorical:
-        return catboost.Pool(np.ascontiguousarray(X), y, weight=weights)
+        return catboost.Pool(X, y, weight=weights)  # reads the columns where they are
     columns = {j: X[:, j].astype(np.int32) if j in context.categorical else X[:, j] for j in range(X.shape[1])}
-    return catboost.Pool(pd.DataFrame(columns), y, weight=weights, cat_features=sorted(context.categorical))
+    return catboost.Pool(pd.DataFrame(columns, copy=False), y, weight=weights, cat_features=sorted(context.categorical))

@@ -248,6 +248,9 @@ class XGBoost(BoostingSettings):
                 fix="use one_output_per_tree, update XGBoost (3.4 needs Python 3.12), or encode the columns as numbers",
             )
 
+    def reads_selected_rows(self, task: Task) -> bool:
+        return self.tree_method == "hist" and task != "ranking"
+
     def best_round(self, estimator: Any) -> BestRound:
         return BestRound(estimator.best_iteration + 1, estimator.get_booster().num_boosted_rounds())
 
@@ -267,12 +270,13 @@ class XGBoost(BoostingSettings):
 
     def train(self, estimator: Any, X: Array, y: Array | None, sample_weight: Array | None, context: FitContext) -> Any:
         from gpupipe.models.xgboost.rounds import BoostingRounds
+        from gpupipe.models.xgboost.row_blocks import bin_selected_rows
 
         resources = context.resources
         rounds = BoostingRounds(self.n_estimators, self.early_stopping_rounds is not None, resources.safe_point)
         estimator.callbacks = [rounds]
         try:
-            with resources.show_progress(rounds.read):
+            with bin_selected_rows(estimator), resources.show_progress(rounds.read):
                 return self._fit(estimator, X, y, sample_weight, context)
         finally:
             estimator.callbacks = None  # it references the run

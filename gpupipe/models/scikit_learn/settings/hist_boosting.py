@@ -31,6 +31,7 @@ from gpupipe.models.base import (
 )
 from gpupipe.models.boosting import BoosterProgress, BoostingSettings
 from gpupipe.models.progress import ProgressReport
+from gpupipe.models.scikit_learn.column_bins import bins_of_columns
 from gpupipe.tasks import CLASSIFICATION, SUPERVISED, Task
 from gpupipe.typing import Matrix
 
@@ -155,6 +156,9 @@ class HistGradientBoosting(BoostingSettings):
     def stops_early(self, n_rows: int) -> bool:
         return n_rows > AUTO_STOP_ROWS if self.early_stopping == "auto" else self.early_stopping
 
+    def reads_selected_rows(self, task: Task) -> bool:
+        return True
+
     def best_round(self, estimator: Any) -> BestRound:
         # Scores start with that of the prediction before the first tree.
         return BestRound(len(estimator._predictors), len(estimator.validation_score_) - 1)
@@ -164,7 +168,8 @@ class HistGradientBoosting(BoostingSettings):
 
     def train(self, estimator: Any, X: Array, y: Array | None, sample_weight: Array | None, context: FitContext) -> Any:
         X, validation = self._with_values(X), context.validation
-        with context.resources.show_progress(partial(_boosting_iterations, estimator, self.max_iter)):
+        bins = bins_of_columns(estimator, context.backend.n_threads)
+        with bins, context.resources.show_progress(partial(_boosting_iterations, estimator, self.max_iter)):
             if validation is None:
                 return super().train(estimator, X, y, sample_weight, context)
             estimator.set_params(early_stopping=True)
@@ -186,7 +191,7 @@ class HistGradientBoosting(BoostingSettings):
         columns = range(X.shape[1])
         bare = [j for j in columns if np.count_nonzero(X[:, j] == X[:, j]) < self.min_samples_leaf]
         if bare:
-            X = X.copy(order="F")
+            X = X[:].copy(order="F")
             X[:, bare] = 0.0
         return X
 
