@@ -25,11 +25,12 @@ from gpupipe.models.neural.architecture import Architecture
 from gpupipe.models.scikit_learn.column_bins import BLOCK_BYTES
 from gpupipe.units import MIB
 
-BASE = 170 * MIB  # Python, gpupipe, NumPy and Arrow with its readers
-LIBRARIES = 105 * MIB  # scikit-learn with SciPy, and a library of trees; most linear models are trained without them
-COMPILED = 115 * MIB  # Numba with LLVM, which compiles the walks and explanations of trees
+BASE = 145 * MIB  # Python, gpupipe, NumPy and Arrow with its readers
+LIBRARIES = 115 * MIB  # scikit-learn with SciPy and pandas, and a library of trees; few linear models need it
+COMPILED = 115 * MIB  # Numba with LLVM, which compiles the explanations of trees in the report
 DEVICE_LIBRARIES = 620 * MIB  # host memory of cuDF, CuPy and cuML 26.10 after import without a GPU
-REPORT = 105 * MIB  # what exports the model and draws the report
+EXPORT = 35 * MIB  # what exports the model
+REPORT = 15 * MIB  # what draws the report
 FREED = 64 * MIB  # most freed memory that the C library keeps after a stage
 
 # Reading needs the mapped file, a multiple of the Arrow table, the encoded table, and this constant.
@@ -49,7 +50,7 @@ EVALUATE_ROW = 76  # bytes per row: codes of target and prediction, sorted score
 EVALUATE_CLASS = 16  # bytes per row for each class after the second
 
 TORCH = 262 * MIB  # PyTorch for the CPU with its optimizers, loaded for the first network
-EXPORT_NETWORK = 98 * MIB  # the ONNX packages, and the translation
+EXPORT_NETWORK = 40 * MIB  # the ONNX packages, and the graph
 EXPORT_FACTOR = 2.3  # of a forest: its trees are copied and packed in memory
 
 DEVICE_CONTEXT = 512 * MIB  # allowance for the driver and libraries on the device; not measured

@@ -209,8 +209,7 @@ class NetworkCosts(ModelCosts):
 
     def libraries(self, on_device: bool) -> dict[str, int]:
         """Return PyTorch's, measured for the CPU build and assumed for the CUDA build."""
-        own = {} if on_device else {"libraries of the models": costs.LIBRARIES}
-        return {**own, "PyTorch": costs.TORCH}
+        return {"PyTorch": costs.TORCH}
 
     def training(self, n_rows: int) -> int:
         """Return the measured bytes of one process."""
@@ -230,7 +229,7 @@ class NetworkCosts(ModelCosts):
         return BLOCK_BYTES, self.architecture.rows_per_block
 
     def export(self, n_rows: int) -> int:
-        """Return the bytes needed to translate the network to ONNX."""
+        """Return the bytes needed to write the network as ONNX."""
         return costs.EXPORT_NETWORK
 
     def refusal(self, lacks: Callable[[str], bool] = lacks_nothing) -> None:

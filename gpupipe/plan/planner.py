@@ -261,10 +261,11 @@ class Planner(RunSteps):
         n_drawn = (self.seen.n_rows if shares.n_folds > 1 else n_tested) if self.config.report.enabled else 0
         batches = machine.n_threads() * BATCH_BYTES if n_sample else 0
         host, device = self._there(max(sample + batches, self._measuring(n_drawn)))  # copies are where the model is
-        if any(not isinstance(entry.params, LinearSettings | NeuralSettings) for entry in self.seen.entries):
-            self.host.hold("compiled explanations", costs.COMPILED)
+        has_trees = any(not isinstance(entry.params, LinearSettings | NeuralSettings) for entry in self.seen.entries)
+        if self.config.report.enabled:
+            self.host.hold("compiled explanations", costs.COMPILED if has_trees else 0)
         self._add("explain", None, host + sample, device)
-        self.host.hold("Python and its libraries", costs.REPORT)
+        self.host.hold("Python and its libraries", costs.EXPORT)
 
     def measure_latency(self, step: SelectionStep) -> None:
         self._add(f"{step.label}latency", None, self._exporting)
@@ -278,6 +279,7 @@ class Planner(RunSteps):
         return max(costs_of(entry, self.seen).export(self.seen.n_rows) for entry in self.seen.entries)
 
     def report(self) -> None:
+        self.host.hold("Python and its libraries", costs.REPORT)
         self._add("report", None)
 
     def _measuring(self, n_rows: int) -> int:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from importlib.metadata import version
 from itertools import chain
 from typing import TYPE_CHECKING, Any
 
@@ -16,7 +17,13 @@ if TYPE_CHECKING:
     from gpupipe.typing import Array, HostArray
 
 BLOCK_BYTES = 32 * MIB  # of the float64 copy of some columns
+VERSIONS = ("1.8", "1.9")  # of scikit-learn, whose private methods are known; others bin the whole matrix themselves
 STATE = ("is_categorical_", "bin_thresholds_", "n_bins_non_missing_")
+
+
+def can_bin_columns() -> bool:
+    """Return whether the installed scikit-learn is one of `VERSIONS`."""
+    return version("scikit-learn").rpartition(".")[0] in VERSIONS
 
 
 @contextmanager

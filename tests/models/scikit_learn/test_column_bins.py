@@ -9,8 +9,12 @@ import numpy as np
 import pytest
 from sklearn.ensemble import HistGradientBoostingClassifier
 
+from gpupipe.backends import choose
+from gpupipe.models.base import MODELS
+from gpupipe.models.context import FitContext
 from gpupipe.models.scikit_learn import column_bins
 from gpupipe.models.scikit_learn.column_bins import bins_of_columns
+from gpupipe.models.training import fit
 
 Rows = tuple[Any, Any, Any]
 
@@ -60,3 +64,13 @@ def test_no_float64_copy_of_the_matrix_is_made(monkeypatch: pytest.MonkeyPatch) 
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert peak < 8 * X.size
+
+
+def test_another_scikit_learn_bins_the_whole_matrix_itself(monkeypatch: pytest.MonkeyPatch) -> None:
+    X, y, _ = _rows(3_000, 3)
+    model = MODELS.get("hist_gradient_boosting")(max_iter=3, early_stopping=True)
+    context = FitContext(choose("cpu"), "binary", 0, 2, {}, list("abcdef"), ["0", "1"])
+    expected = fit(model, X, y, context).predict(X).output
+    monkeypatch.setattr(column_bins, "VERSIONS", ())
+    assert not model.reads_selected_rows("binary")
+    np.testing.assert_array_equal(fit(model, X, y, context).predict(X).output, expected)

@@ -8,7 +8,7 @@ matrix; a level unseen in training scored better as an unknown category than as 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self
 
@@ -31,7 +31,7 @@ from gpupipe.models.base import (
 )
 from gpupipe.models.boosting import BoosterProgress, BoostingSettings
 from gpupipe.models.progress import ProgressReport
-from gpupipe.models.scikit_learn.column_bins import bins_of_columns
+from gpupipe.models.scikit_learn.column_bins import bins_of_columns, can_bin_columns
 from gpupipe.tasks import CLASSIFICATION, SUPERVISED, Task
 from gpupipe.typing import Matrix
 
@@ -157,7 +157,7 @@ class HistGradientBoosting(BoostingSettings):
         return n_rows > AUTO_STOP_ROWS if self.early_stopping == "auto" else self.early_stopping
 
     def reads_selected_rows(self, task: Task) -> bool:
-        return True
+        return can_bin_columns()
 
     def best_round(self, estimator: Any) -> BestRound:
         # Scores start with that of the prediction before the first tree.
@@ -168,7 +168,7 @@ class HistGradientBoosting(BoostingSettings):
 
     def train(self, estimator: Any, X: Array, y: Array | None, sample_weight: Array | None, context: FitContext) -> Any:
         X, validation = self._with_values(X), context.validation
-        bins = bins_of_columns(estimator, context.backend.n_threads)
+        bins = bins_of_columns(estimator, context.backend.n_threads) if can_bin_columns() else nullcontext()
         with bins, context.resources.show_progress(partial(_boosting_iterations, estimator, self.max_iter)):
             if validation is None:
                 return super().train(estimator, X, y, sample_weight, context)
