@@ -121,14 +121,15 @@ def _of_dicts(rows: Sequence[Any], required: Sequence[str], optional: Sequence[s
 
 def _reader_of_frame(frame: Any) -> Callable[[str], Values | None]:
     """Return `_of_series` of the columns of a frame of pandas; a single row is read at once, in a third of the time."""
-    row = frame.iloc[0] if len(frame) == 1 else None
+    # An ArrowDtype of times may hold a moment that pandas cannot show as a cell of a row.
+    row = frame.iloc[0] if len(frame) == 1 and all(map(_is_plain, frame.dtypes)) else None
     if row is None or row.dtype != np.object_:  # columns of numbers have been converted to a common type
         return lambda name: _of_series(frame[name])
     cells = dict(zip(frame.columns, zip(frame.dtypes, row, strict=True), strict=True))
 
     def read(name: str) -> Values | None:
         dtype, value = cells[name]
-        return [value] if _is_plain(dtype) and (dtype != np.object_ or _is_uniform([value])) else None
+        return [value] if dtype != np.object_ or _is_uniform([value]) else None
 
     return read
 

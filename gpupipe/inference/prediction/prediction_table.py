@@ -33,8 +33,10 @@ def _labels(goal: Goal) -> pa.Array:
     if all(isinstance(label, str) for label in goal.labels):
         return text_array(goal.labels)
     values = np.array(goal.labels)
-    found = number_array(values) if values.dtype in (bool, np.int64) else pa.array(goal.labels)
-    return found.cast(pa.type_for_alias(goal.label_type)) if goal.label_type else found
+    kind = pa.type_for_alias(goal.label_type) if goal.label_type else None
+    if values.dtype not in (bool, np.int64):
+        return pa.array(goal.labels, kind)
+    return number_array(values).cast(kind) if kind else number_array(values)
 
 
 def prediction_table(prediction: Prediction, goal: Goal, decision: Decision) -> pa.Table:
