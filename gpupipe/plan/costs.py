@@ -50,7 +50,7 @@ EVALUATE_ROW = 76  # bytes per row: codes of target and prediction, sorted score
 EVALUATE_CLASS = 16  # bytes per row for each class after the second
 
 TORCH = 262 * MIB  # PyTorch for the CPU with its optimizers, loaded for the first network
-EXPORT_NETWORK = 40 * MIB  # the ONNX packages, and the graph
+EXPORT_NETWORK = 60 * MIB  # the ONNX packages, and the graph
 EXPORT_FACTOR = 2.3  # of a forest: its trees are copied and packed in memory
 
 DEVICE_CONTEXT = 512 * MIB  # allowance for the driver and libraries on the device; not measured

@@ -217,6 +217,8 @@ class Planner(RunSteps):
         shares = self.seen.shares
         n_targets = max(1, len(self.seen.goal.targets))
         self.host.hold("target and row numbers", (24 * n_targets + 10) * self.seen.n_rows)  # also as codes; two masks
+        if shares.n_folds > 1 and self.device is None:
+            self.host.hold("libraries of the models", costs.LIBRARIES)  # scikit-learn draws the folds
         parts = f"{shares.n_folds} folds" if shares.n_folds > 1 else f"{shares.test:.0%} test rows"
         self._add("split", self.seen.n_rows, 8 * self.seen.n_rows, notes=[parts])
 
