@@ -152,6 +152,7 @@ def test_a_server_that_hangs_costs_one_warning(serve_mlflow: Callable[..., Mlflo
         server.signal(signal.SIGSTOP)
 
     run = run_pipeline(small(server.uri, "hangs", 6.0), tmp_path / "run", [AtStage("features", act)])
+    server.signal(signal.SIGKILL)  # while it hangs, it may hold the lock of the store that all servers share
     (warning,) = run.timeline.all_notes("warning")
     assert [(record["complete"], record["problem"]) for record in run.tracked] == [(False, warning.text)]
     assert load_run(run.path).tracked == run.tracked
