@@ -90,14 +90,20 @@ def to_numpy(values: pa.Array | pa.ChunkedArray) -> npt.NDArray[Any]:
     if is_bool:
         packed = np.frombuffer(array.buffers()[1] or b"", np.uint8)[start // 8 : (start + n + 7) // 8]
         return np.unpackbits(packed, bitorder="little")[start % 8 :][:n].view(bool)
-    dtype = np.dtype(kind.to_pandas_dtype())
-    numbers = np.frombuffer(array.buffers()[1], dtype, n, start * dtype.itemsize) if n else np.empty(0, dtype)
+    numbers = view_numbers(array)
     if not array.null_count:
         numbers.flags.writeable = False  # Arrow's memory may be shared
         return numbers
-    found = numbers.astype(float) if dtype.kind in "iu" else numbers.copy()
+    found = numbers.astype(float) if numbers.dtype.kind in "iu" else numbers.copy()
     found[to_numpy(array.is_null())] = np.nan
     return found
+
+
+def view_numbers(array: pa.Array) -> npt.NDArray[Any]:
+    """Return the numbers of an array over its memory, shape (n,); those at null positions are undefined."""
+    dtype = np.dtype(array.type.to_pandas_dtype())
+    start = array.offset * dtype.itemsize
+    return np.frombuffer(array.buffers()[1], dtype, len(array), start) if len(array) else np.empty(0, dtype)
 
 
 def _bits(flags: npt.NDArray[np.bool_]) -> pa.Buffer:

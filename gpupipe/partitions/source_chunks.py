@@ -70,7 +70,6 @@ def read_chunks(
     found = find_splittable_files(source, files=files)
     most = _most(sum(file.n_bytes for file in found), n_chunks)
     wanted, notes = ColumnFilter(source), Notes()
-    pa.scalar(0)  # load pandas before the measured stages
 
     def read(tasks: Sequence[ReadTask]) -> Iterable[tuple[ResultHandle[ReadChunk], ChunkFacts]]:
         labels = [f"reading chunk {i + 1} of {len(tasks)}" for i in range(len(tasks))]
@@ -94,7 +93,6 @@ def _read_collection(source: TableSource, frame: DaskTable, workers: Workers) ->
     described = InMemoryTable(frame.label)  # the collection stays here: its graph may be large
     source = source.model_copy(update={"frame": described})
     wanted, notes = ColumnFilter(source), Notes()
-    pa.scalar(0)  # load pandas before the measured stages
     files = [SourceFile(f"{frame.label}, partition {i + 1}", 0, 0, MEMORY) for i in range(n)]
     chunks = [(file, [SourceChunk(file)]) for file in files]
 

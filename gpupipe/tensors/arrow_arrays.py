@@ -88,9 +88,9 @@ def _values(array: Any, nulls: bool = False) -> np.ndarray:
     dtype = _dtype([array])
     if array.null_count and not nulls:
         raise ZeroCopyObstacle(f"has {array.null_count} null{'s' * (array.null_count > 1)}", **_null_fix(dtype))
-    if len(array) == 0:
-        return np.empty(0, dtype)
-    return np.frombuffer(array.buffers()[1], dtype, len(array), array.offset * dtype.itemsize)
+    from gpupipe.arrow_numpy import view_numbers
+
+    return view_numbers(array)
 
 
 def _null_fix(dtype: np.dtype[Any]) -> dict[str, str]:

@@ -14,6 +14,7 @@ from gpupipe.models.base import MODELS
 from gpupipe.models.context import FitContext
 from gpupipe.models.scikit_learn import column_bins
 from gpupipe.models.scikit_learn.column_bins import bins_of_columns
+from gpupipe.models.scikit_learn.settings import hist_boosting
 from gpupipe.models.training import fit
 
 Rows = tuple[Any, Any, Any]
@@ -72,5 +73,6 @@ def test_another_scikit_learn_bins_the_whole_matrix_itself(monkeypatch: pytest.M
     context = FitContext(choose("cpu"), "binary", 0, 2, {}, list("abcdef"), ["0", "1"])
     expected = fit(model, X, y, context).predict(X).output
     monkeypatch.setattr(column_bins, "VERSIONS", ())
+    monkeypatch.setattr(hist_boosting, "bins_of_columns", None)
     assert not model.reads_selected_rows("binary")
     np.testing.assert_array_equal(fit(model, X, y, context).predict(X).output, expected)
