@@ -37,4 +37,4 @@ for line in sys.stdin:
         try:
             serve(int(line))
         finally:
-            print(flush=True)  # no server: whoever waits for the answer must not wait forever
+            print(flush=True)  # no server: an empty line, or the caller waits for its port forever
