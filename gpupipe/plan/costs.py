@@ -69,14 +69,15 @@ PREDICT_ROWS = 131_072
 class TrainingCosts:
     """Memory of training in addition to the matrix.
 
-    `cell` and `row` are bytes per cell of the matrix, and per row; `tree_row` is bytes per row and tree; `block` is the
-    most bytes of float64 copies of some columns.
+    `cell` and `row` are bytes per cell of the matrix, and per row; `block` is the most bytes of float64 copies of some
+    columns; `margin` is bytes per row for each output after the first; `is_forest`: its trees grow with the rows.
     """
 
     cell: float
     row: float = 0.0
-    tree_row: float = 0.0
     block: int = 0
+    margin: float = 0.0
+    is_forest: bool = False
 
 
 TRAINING: dict[str, TrainingCosts] = {
@@ -85,20 +86,20 @@ TRAINING: dict[str, TrainingCosts] = {
     "LinearRegression": TrainingCosts(0.0),  # always in passes, as the next two
     "Lasso": TrainingCosts(0.0),
     "ElasticNet": TrainingCosts(0.0),
-    "HistGradientBoostingClassifier": TrainingCosts(3.0, 76.0, block=2 * BLOCK_BYTES),
+    "HistGradientBoostingClassifier": TrainingCosts(3.0, 76.0, block=2 * BLOCK_BYTES, margin=15.0),
     "HistGradientBoostingRegressor": TrainingCosts(3.0, 76.0, block=2 * BLOCK_BYTES),
-    "XGBClassifier": TrainingCosts(6.5, 22.0),
+    "XGBClassifier": TrainingCosts(6.5, 22.0, margin=13.0),
     "XGBRanker": TrainingCosts(10.5, 22.0),  # with a copy in the order of the groups
     "XGBRegressor": TrainingCosts(6.5, 22.0),
-    "CatBoostClassifier": TrainingCosts(5.5, 190.0),
+    "CatBoostClassifier": TrainingCosts(5.5, 190.0, margin=74.0),
     "CatBoostRegressor": TrainingCosts(5.5, 190.0),
-    "LGBMClassifier": TrainingCosts(6.5, 24.0),
+    "LGBMClassifier": TrainingCosts(6.5, 24.0, margin=17.0),
     "LGBMRanker": TrainingCosts(10.5, 24.0),
     "LGBMRegressor": TrainingCosts(6.5, 24.0),
-    "RandomForestClassifier": TrainingCosts(4.0, 31.0, 27.0),  # fully grown trees on a noisy target
-    "RandomForestRegressor": TrainingCosts(4.0, 31.0, 27.0),
-    "ExtraTreesClassifier": TrainingCosts(4.0, 31.0, 27.0),  # not measured: as a random forest
-    "ExtraTreesRegressor": TrainingCosts(4.0, 31.0, 27.0),
+    "RandomForestClassifier": TrainingCosts(4.0, 31.0, is_forest=True),
+    "RandomForestRegressor": TrainingCosts(4.0, 31.0, is_forest=True),
+    "ExtraTreesClassifier": TrainingCosts(4.0, 31.0, is_forest=True),  # not measured: as a random forest
+    "ExtraTreesRegressor": TrainingCosts(4.0, 31.0, is_forest=True),
     "GaussianNB": TrainingCosts(4.0, 9.0),
     "LinearSVC": TrainingCosts(24.0, 160.0),
     "CalibratedClassifierCV": TrainingCosts(24.0, 160.0),
@@ -112,20 +113,23 @@ TRAINING: dict[str, TrainingCosts] = {
 CATEGORY = {"CatBoost": 120}  # bytes per row and categorical column, by the beginning of the class name
 NETWORK_ROW = 32  # bytes per row: target, order, and mask of held-out rows
 NETWORK_WEIGHT = 28  # bytes per weight: value, gradient, two moments, best so far, update and temporary
-NODE = 80  # bytes per tree node
+# A tree of a forest, fully grown on a noisy target: bytes of a node, and of each number that it predicts. Rows of one
+# class share leaves: measured with 2 to 50 classes.
+NODE, NODE_VALUE, CLASS_NODES = 64, 8, 1.1
+DIFFERENT_ROWS = 0.632  # share of the rows in a sample with replacement
 DEEP = 40  # depth that is never full
 
 
-def training_bytes(name: str, params: Mapping[str, Any], n_rows: int, n_columns: int) -> int:
+def training_bytes(name: str, params: Mapping[str, Any], n_rows: int, n_columns: int, n_margins: int) -> int:
     """Return the bytes that training needs on the host in addition to the matrix.
 
     `name` is a class name in scikit-learn or XGBoost, and `params` its keyword arguments. `n_rows` and `n_columns` are
-    the shape of the matrix.
+    the shape of the matrix, and `n_margins` outputs are learned together.
     """
     cost, n_cells = TRAINING[name], n_rows * n_columns
-    return int(cost.cell * n_cells + cost.row * n_rows + min(16 * n_cells, cost.block)) + model_bytes(
-        name, params, n_rows
-    )
+    row = cost.row + cost.margin * (n_margins - 1)
+    own = int(cost.cell * n_cells + row * n_rows + min(16 * n_cells, cost.block))
+    return own + model_bytes(name, params, n_rows, n_margins)
 
 
 def pass_bytes(n_rows: int, n_columns: int, n_outputs: int, n_threads: int) -> int:
@@ -135,14 +139,20 @@ def pass_bytes(n_rows: int, n_columns: int, n_outputs: int, n_threads: int) -> i
     return n_threads * (PASS_BLOCKS * block + PASS_SQUARES * square)
 
 
-def model_bytes(name: str, params: Mapping[str, Any], n_rows: int) -> int:
+def model_bytes(name: str, params: Mapping[str, Any], n_rows: int, n_margins: int) -> int:
     """Return the bytes of a trained model that grow with the rows: those of a forest."""
-    tree, depth = TRAINING[name].tree_row * n_rows, params.get("max_depth")
+    if not TRAINING[name].is_forest:
+        return 0
+    n_values = 1 if name.endswith("Regressor") else max(2, n_margins)
+    different = n_rows * (DIFFERENT_ROWS if params.get("bootstrap", name.startswith("Random")) else 1.0)
+    leaf, depth = params.get("min_samples_leaf", 1), params.get("max_depth")
+    smallest = leaf * n_rows if isinstance(leaf, float) else leaf
+    nodes = 2.0 * different * min(1.0 / smallest, 1.0 if n_values == 1 else CLASS_NODES * (1.0 - n_values**-0.5))
     if depth is not None and depth < DEEP:
-        tree = min(tree, float(NODE << (depth + 1)))
+        nodes = min(nodes, float(2 << depth))
     if (n_leaves := params.get("max_leaf_nodes")) is not None:
-        tree = min(tree, 2.0 * NODE * n_leaves)
-    return int(tree * float(params.get("n_estimators", 1)))
+        nodes = min(nodes, 2.0 * n_leaves)
+    return int(nodes * (NODE + NODE_VALUE * n_values) * float(params.get("n_estimators", 1)))
 
 
 def network_bytes(architecture: Architecture, n_rows: int, batch: int) -> int:

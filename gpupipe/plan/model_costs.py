@@ -86,6 +86,12 @@ class EstimatorCosts(ModelCosts):
         """Class name in scikit-learn or XGBoost."""
         return self.entry.params.estimator_name(self.seen.goal.each[0].task)
 
+    @property
+    def n_margins(self) -> int:
+        """Outputs that are learned together: one for each of more than two classes of a target."""
+        n_classes = max(goal.n_classes for goal in self.seen.goal.each)
+        return n_classes if n_classes > 2 else 1
+
     def params(self, n_rows: int) -> dict[str, Any]:
         """Return the keyword arguments of the estimator for `n_rows` rows."""
         model, context = self.entry.params, self.seen.context(self.entry.params.view)
@@ -109,7 +115,7 @@ class EstimatorCosts(ModelCosts):
         model, params = self.entry.params, self.params(n_rows)
         if self._trains_in_passes(n_rows):
             return self.training_in_passes(n_rows)
-        found = costs.training_bytes(self.name, params, n_rows, self.n_columns)
+        found = costs.training_bytes(self.name, params, n_rows, self.n_columns, self.n_margins)
         category = sum(size for library, size in costs.CATEGORY.items() if self.name.startswith(library))
         return found + category * n_rows * len(self.seen.context(model.view).categorical)
 
@@ -119,8 +125,7 @@ class EstimatorCosts(ModelCosts):
 
     def training_in_passes(self, n_rows: int) -> int:
         """Return the bytes of a linear model that is trained in passes over blocks of rows."""
-        n_classes = max(goal.n_classes for goal in self.seen.goal.each)
-        return costs.pass_bytes(n_rows, self.n_columns, n_classes if n_classes > 2 else 1, machine.n_threads())
+        return costs.pass_bytes(n_rows, self.n_columns, self.n_margins, machine.n_threads())
 
     def device_training(self, n_rows: int) -> int:
         """Return the bytes of copies of the matrix, or of blocks of it."""
@@ -148,7 +153,7 @@ class EstimatorCosts(ModelCosts):
 
     def kept(self, n_rows: int) -> int:
         """Return the bytes of the trees of a forest, of each target."""
-        return costs.model_bytes(self.name, self.params(n_rows), n_rows) * len(self.seen.goal.each)
+        return costs.model_bytes(self.name, self.params(n_rows), n_rows, self.n_margins) * len(self.seen.goal.each)
 
     def predicting(self, n_rows: int, on_host: bool) -> tuple[int, int]:
         """Return the bytes of a float64 batch, and its rows."""

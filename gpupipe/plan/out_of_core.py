@@ -23,6 +23,7 @@ class OutOfCorePlanner(Planner):
     """Planner of a run that keeps neither table nor matrix in memory."""
 
     on_disk = True
+    target_row = 16  # the codes of classes are part of the training
 
     def read(self) -> None:
         seen = self.seen
@@ -76,14 +77,18 @@ class OutOfCorePlanner(Planner):
         """Return the bytes that training needs, and a note about it."""
         cost, room = costs_of(entry, self.seen), self.host.limit - self.host.total
         width = cost.n_columns
-        if isinstance(entry.params, XGBoost) and self.seen.goal.task != "ranking":
-            need, in_files = binned_bytes(n_rows, width, room)
+        is_boosted = isinstance(entry.params, XGBoost) and self.seen.goal.task != "ranking"
+        if is_boosted and isinstance(cost, EstimatorCosts):
+            need, in_files = binned_bytes(n_rows, width, cost.n_margins, room)
             return need, "histogram bins on disk, read again for every level of every tree" if in_files else ""
-        gathered = max(MATRIX_CELL * n_rows * width + cost.training(n_rows), int(gathered_bytes(n_rows, width) / SHARE))
+        codes = 8 * self._n_targets * n_rows
+        gathered = codes + max(
+            MATRIX_CELL * n_rows * width + cost.training(n_rows), int(gathered_bytes(n_rows, width) / SHARE)
+        )
         can_pass = can_fit_in_passes(entry.params, width, self.seen.context(entry.params.view))
         if gathered > room and can_pass and isinstance(cost, EstimatorCosts):
             partition = costs.PASS_CELL * width * min(n_rows, costs.PARTITION_ROWS) + costs.PASS_ROW * n_rows
-            return partition + cost.training_in_passes(n_rows), "in passes"
+            return codes + partition + cost.training_in_passes(n_rows), "in passes"
         return gathered, "trains on the whole matrix, which must fit in memory"
 
 

@@ -90,6 +90,7 @@ class Planner(RunSteps):
     """Planner that walks through the steps of a run and adds up bytes instead of running them."""
 
     on_disk: ClassVar[bool] = False  # True if the rows are on disk
+    target_row: ClassVar[int] = 24  # bytes of a target: in all rows, in those of a training, and its codes of classes
 
     config: Config
     seen: Preview
@@ -215,8 +216,9 @@ class Planner(RunSteps):
 
     def split(self) -> None:
         shares = self.seen.shares
-        n_targets = max(1, len(self.seen.goal.targets))
-        self.host.hold("target and row numbers", (24 * n_targets + 10) * self.seen.n_rows)  # also as codes; two masks
+        self.host.hold(
+            "target and row numbers", (self.target_row * self._n_targets + 10) * self.seen.n_rows
+        )  # two masks
         if shares.n_folds > 1 and self.device is None:
             self.host.hold("libraries of the models", costs.LIBRARIES)  # scikit-learn draws the folds
         parts = f"{shares.n_folds} folds" if shares.n_folds > 1 else f"{shares.test:.0%} test rows"
@@ -367,6 +369,10 @@ class Planner(RunSteps):
 
     def _columns(self, view: View) -> int:
         return int(self.seen.matrices[view].shape[1])
+
+    @property
+    def _n_targets(self) -> int:
+        return max(1, len(self.seen.goal.targets))
 
     @property
     def _has_truth(self) -> bool:

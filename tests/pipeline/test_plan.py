@@ -18,6 +18,7 @@ import pyarrow.csv as pa_csv
 import pyarrow.parquet as pq
 import pytest
 from pyarrow import feather, orc
+from sklearn.ensemble import RandomForestClassifier, RandomForestRegressor
 
 from gpupipe import Pipeline
 from gpupipe.backends import choose, device_report, machine
@@ -28,7 +29,8 @@ from gpupipe.io.device.obstacles import READ_ON_HOST
 from gpupipe.metrics.importance import BATCH_BYTES
 from gpupipe.model_parts import latency
 from gpupipe.models import MODELS, FitContext, fit
-from gpupipe.plan.costs import COMPILED, LIBRARIES, pass_bytes, training_bytes
+from gpupipe.partitions.training_memory import binned_bytes
+from gpupipe.plan.costs import COMPILED, LIBRARIES, model_bytes, pass_bytes, training_bytes
 from gpupipe.plan.run_plan import make_plan
 from gpupipe.training.ensemble.portfolio import make_portfolio
 from gpupipe.units import GIB
@@ -325,9 +327,30 @@ def test_a_gpu_that_is_demanded_and_not_there_is_refused():
 def test_every_estimator_has_a_cost():
     from gpupipe.backends.cpu.estimators import ESTIMATORS
 
-    assert all(training_bytes(name, {}, 1000, 10) >= 0 for name in ESTIMATORS)
-    deep, flat = (training_bytes("RandomForestClassifier", {"max_depth": d}, 10**6, 10) for d in (None, 3))
-    assert deep > flat
+    assert all(training_bytes(name, {}, 1000, 10, 1) >= 0 for name in ESTIMATORS)
+
+
+@pytest.mark.parametrize("n_classes", [0, 2, 12])
+@pytest.mark.parametrize("params", [{}, {"min_samples_leaf": 5}, {"max_depth": 6}, {"bootstrap": False}], ids=str)
+def test_the_nodes_of_a_forest_are_predicted(n_classes: int, params: dict[str, Any]) -> None:
+    n_rows, rng = 5_000, np.random.default_rng(0)
+    X = rng.normal(size=(n_rows, 5)).astype(np.float32)
+    y = rng.integers(0, n_classes, n_rows) if n_classes else rng.normal(size=n_rows)
+    kind = RandomForestClassifier if n_classes else RandomForestRegressor
+    fitted = kind(n_estimators=2, n_jobs=2, random_state=0, **params).fit(X, y)
+    states = [tree.tree_.__getstate__() for tree in fitted.estimators_]
+    real = sum(state["nodes"].nbytes + state["values"].nbytes for state in states)
+    predicted = model_bytes(kind.__name__, {"n_estimators": 2, **params}, n_rows, max(1, n_classes))
+    assert 0.9 < predicted / real < 2.0, (predicted, real)
+
+
+def test_each_class_after_the_second_has_its_gradients() -> None:
+    boosted = ("HistGradientBoostingClassifier", "XGBClassifier", "CatBoostClassifier", "LGBMClassifier")
+    for name in boosted:
+        two, twelve = (training_bytes(name, {}, 1_000_000, 10, n) for n in (1, 12))
+        assert twelve - two >= 11 * 1_000_000 * 8  # gradient and Hessian in float32, at least
+    two, twelve = (binned_bytes(1_000_000, 10, n, 1 << 20)[0] for n in (1, 12))
+    assert twelve - two >= 11 * 1_000_000 * 12  # and the score, in XGBoost
 
 
 def test_models_need_their_libraries_and_explanations_batches_for_each_thread():

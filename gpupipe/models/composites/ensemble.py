@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import chain
+from itertools import chain, islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
-from gpupipe.models.composites.parts import FittedComposite, save_part
+from gpupipe.models.composites.parts import FittedComposite, save_parts
 from gpupipe.models.fitted.base import FittedModel, select_columns
 from gpupipe.models.fitted.prediction import Prediction
 from gpupipe.models.fitted.row_blocks import repeated_predictions
@@ -176,15 +176,15 @@ class FittedEnsemble(FittedComposite):
         return {member.label: member.weight for member in self.members}
 
     def _save_models(self, folder: Path, *, quick: bool) -> dict[str, Any]:
-        files: list[str] = []
-        members = []
+        models: dict[str, FittedModel] = {}
         for i, member in enumerate(self.members):
-            models = []
-            for j, model in enumerate(member.models):
-                models.append(save_part(model, folder, file_prefix(i, j), quick=quick))
-                files += models[-1]["files"]
+            models.update((file_prefix(i, j), model) for j, model in enumerate(member.models))
+        saved = save_parts(models, folder, quick=quick)
+        members, rest = [], iter(saved)
+        for member in self.members:
             own = {"label": member.label, "name": member.name, "weight": member.weight, "columns": list(member.columns)}
-            members.append({**own, "models": models})
+            members.append({**own, "models": list(islice(rest, len(member.models)))})
+        files = list(chain.from_iterable(model["files"] for model in saved))
         return {**self._describe(files), "members": members}
 
 

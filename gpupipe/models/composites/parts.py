@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import chain
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
+from gpupipe.backends import machine
 from gpupipe.models.fitted.base import FittedModel
 from gpupipe.models.fitted.prediction import Prediction
 from gpupipe.typing import ArrayNamespace
@@ -145,7 +147,7 @@ class FittedParts(FittedComposite):
         return unstable
 
     def _save_models(self, folder: Path, *, quick: bool) -> dict[str, Any]:
-        models = [save_part(model, folder, self.file_prefix(i), quick=quick) for i, model in enumerate(self.models)]
+        models = save_parts({self.file_prefix(i): model for i, model in enumerate(self.models)}, folder, quick=quick)
         files = list(chain.from_iterable(model["files"] for model in models))
         return {**self._describe(files), "models": models}
 
@@ -155,8 +157,16 @@ class FittedParts(FittedComposite):
         return f"{cls.prefix}-{position + 1}-"
 
 
-def save_part(model: FittedModel, folder: Path, prefix: str, *, quick: bool) -> dict[str, Any]:
-    """Write the files of one model with a prefix before their names; return its description without `OF_ALL`."""
+def save_parts(models: Mapping[str, FittedModel], folder: Path, *, quick: bool) -> list[dict[str, Any]]:
+    """Write the files of models, each with its prefix before their names; return the descriptions without `OF_ALL`.
+
+    The models are written at the same time on the threads of the machine: forests take long to compress.
+    """
+    with ThreadPoolExecutor(machine.n_threads()) as pool:
+        return list(pool.map(partial(_save_part, folder, quick=quick), models, models.values()))
+
+
+def _save_part(folder: Path, prefix: str, model: FittedModel, *, quick: bool) -> dict[str, Any]:
     with TemporaryDirectory(dir=folder) as temporary:
         description = model.save(temporary, quick=quick)
         names = {name: prefix + name for name in description["files"]}

@@ -45,7 +45,8 @@ def fit_out_of_core(
     def fit(model: XGBoost, held: HeldOut | None) -> xgboost.Booster:
         params = keyword_arguments(model, X, context, context.backend.n_threads)
         settings = native_parameters(model.build(context, params), len(classes))
-        _, in_files = binned_bytes(*X.shape, context.backend.memory().available)
+        n_margins = len(classes) if len(classes) > 2 else 1
+        _, in_files = binned_bytes(*X.shape, n_margins, context.backend.memory().available)
         with TemporaryDirectory(dir=workers.store.folder) as own:
             made = _Matrices(X, target, weights, params.get("feature_types"), model.max_bin, context, own, in_files)
             return _train(model, settings, made, held, context)
