@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from gpupipe.backends import machine
 from gpupipe.models.contributions.base import Contributions, Explainer, Method
 from gpupipe.models.fitted.base import class_probability, logistic
 from gpupipe.tasks import CLASSIFICATION
 
 if TYPE_CHECKING:
-    from gpupipe.models.composites.ensemble import FittedEnsemble
+    from gpupipe.models.composites.ensemble import EnsembleMember, FittedEnsemble
+    from gpupipe.models.fitted.base import FittedModel
     from gpupipe.typing import HostArray
 
 N_POINTS = 64  # of the quadrature between the base and the margins of several classes
@@ -81,10 +84,13 @@ class EnsembleExplainer(Explainer):
 
     def __init__(self, ensemble: FittedEnsemble, background: Callable[[], HostArray]) -> None:
         self._ensemble = ensemble
-        self._members = [
-            (member, model, model.explainer(lambda member=member: member.select(background())))  # type: ignore[misc]
-            for member, model in ensemble.terms
-        ]
+
+        def explain(member: EnsembleMember, model: FittedModel) -> Explainer:
+            return model.explainer(lambda: np.asarray(member.select(background())))
+
+        members, models = zip(*ensemble.terms, strict=True)
+        with ThreadPoolExecutor(machine.n_threads()) as pool:  # the trees of a forest take long to arrange
+            self._members = list(zip(members, models, pool.map(explain, members, models), strict=True))
 
     @property
     def row_seconds(self) -> float:
