@@ -40,6 +40,7 @@ GROUPS: dict[str, tuple[str, tuple[str, ...]]] = {
             "UntrustedModel",
             "Explanation",
             "DriftReport",
+            "Evaluation",
             "PredictionWarning",
             "RunWarning",
         ),
