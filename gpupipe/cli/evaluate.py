@@ -10,13 +10,14 @@ import click
 
 from gpupipe.cli.options import (
     PATH_OR_URL,
-    allow_code_option,
     device_option,
     mode_option,
     output_file_option,
+    parse_limits,
     parse_tables,
     require_date,
     table_option,
+    untrusted_options,
 )
 from gpupipe.cli.source_options import parse_source_options, rewrite_terms, source_option, use_command_line_terms
 from gpupipe.errors import DataError
@@ -56,7 +57,7 @@ if TYPE_CHECKING:
 @table_option
 @click.option("--as-of", metavar="DATE", help="Compute features as of this date instead of the training cut-offs.")
 @device_option
-@allow_code_option
+@untrusted_options
 @click.option("--json", "as_json", is_flag=True, help="Print the evaluation as one JSON document.")
 @click.option("--quiet", is_flag=True, help="Print errors only.")
 def command(
@@ -72,6 +73,8 @@ def command(
     as_of: str | None,
     device: Device,
     allow_code: bool,
+    untrusted: bool,
+    limits: tuple[str, ...],
     as_json: bool,
     quiet: bool,
 ) -> int:
@@ -86,6 +89,7 @@ def command(
       5  it is, or INPUT or the model cannot be read
     """
     with use_command_line_terms():
+        model_limits = parse_limits(limits, untrusted)
         import json
 
         from gpupipe.files.jsonfile import plain
@@ -106,7 +110,7 @@ def command(
         from gpupipe.inference.model import load_model
         from gpupipe.inference.scoring.local import adjust_tables
 
-        loaded = load_model(model, device, allow_code=allow_code)
+        loaded = load_model(model, device, allow_code=allow_code, untrusted=untrusted, limits=model_limits)
         sources = adjust_tables(loaded, further, adjust)
         found = loaded.evaluate(adjust(loaded.source_of(data)), by, slices, cost, sources, as_of)
         if html is not None:

@@ -225,10 +225,10 @@ class Model(LoadedModel):
         'untested'
         >>> folder.cleanup()
         """
-        from gpupipe.inference.evaluation.evaluate import EvaluatedRows, evaluate_rows, read_costs
+        from gpupipe.inference.evaluation.evaluate import EvaluatedRows, evaluate_rows, load_record, read_costs
 
         options = EvaluatedRows(tuple(slices), tables, as_of, None if cost is None else read_costs(cost))
-        return evaluate_rows(self, self._prediction_of, data, by, options)
+        return evaluate_rows(self, load_record(self), self._prediction_of, data, by, options)
 
     def scorer(self, engine: HostEngine | None = None) -> Scorer:
         """Return the model compiled for single rows: from a dict of raw values to the answer in microseconds.

@@ -90,6 +90,13 @@ def test_late_labels_are_estimated_and_shown_on_one_screen_and_one_page(gpupipe,
     assert kept.returncode == 2 and "--force" in kept.stderr
 
 
+def test_the_evaluation_of_an_untrusted_model_is_the_same(gpupipe, folder: Path) -> None:
+    options = ["evaluate", "run", "late.csv", "--by", "month:seen", "--json"]
+    trusted = gpupipe(*options, cwd=folder)
+    found = gpupipe(*options, "--untrusted", "--limit", "time=2min", cwd=folder)
+    assert (found.returncode, found.stdout) == (0, trusted.stdout), found.stderr
+
+
 def test_without_labels_an_estimate_is_untested_and_outside_of_the_training_rows_there_is_none(
     gpupipe, folder: Path
 ) -> None:

@@ -16,7 +16,14 @@ from gpupipe.artifact.untrusted.failures import refuse_failures
 from gpupipe.errors import ConfigError
 from gpupipe.inference.drift.cell_counter import CellCounter
 from gpupipe.inference.drift.comparison import compare
-from gpupipe.inference.drift.detection import PredictRows, ScannedRows, input_columns, load_reference, scan_rows
+from gpupipe.inference.drift.detection import (
+    NewCounter,
+    PredictRows,
+    ScannedRows,
+    input_columns,
+    load_reference,
+    scan_rows,
+)
 from gpupipe.inference.drift.label_metrics import LabelledRows, is_measurable, is_worse, target_values
 from gpupipe.inference.drift.periods import NO_PERIOD, PeriodColumn, period_name
 from gpupipe.inference.drift.reference import UNSEEN_CELL, DriftReference, MetricReference
@@ -34,7 +41,7 @@ from gpupipe.inference.evaluation.estimates import (
     is_known,
 )
 from gpupipe.inference.evaluation.evaluation import EvaluatedMetric, EvaluatedPeriod, Evaluation, Status
-from gpupipe.inference.evaluation.held_out import read_held_out
+from gpupipe.inference.evaluation.held_out import HeldOutRows, read_held_out
 from gpupipe.inference.prediction.rows import rows_to_predict
 from gpupipe.metrics import SliceColumn
 from gpupipe.metrics.bootstrap import Z_95
@@ -47,6 +54,7 @@ from gpupipe.tasks import SUPERVISED
 from gpupipe.typing import Array
 
 if TYPE_CHECKING:
+    from gpupipe.inference.interface import LoadedModel
     from gpupipe.inference.model import Model
 
 MOST_VALUES = 20_000_000  # of predictions and slices kept, 160 MiB; of more rows, evenly spaced ones are evaluated
@@ -82,7 +90,7 @@ class RowCollector:
     Rows whose features need other rows are predicted together, at the end.
     """
 
-    def __init__(self, model: Model, predict: PredictRows, options: EvaluatedRows) -> None:
+    def __init__(self, model: LoadedModel, predict: PredictRows, options: EvaluatedRows) -> None:
         self.model, self.predict = replace(model, rules=(), warns=False), predict
         self.options = options
         self.n_rows: Counter[int] = Counter()
@@ -161,8 +169,25 @@ def _matrix(table: pa.Table, prefix: str) -> Array:
     return found
 
 
+@dataclass(frozen=True)
+class ModelRecord:
+    """What a model has of its run: the reference of drift, and held-out rows; `counter` as in `detect_drift`."""
+
+    reference: DriftReference
+    held_out: HeldOutRows | None
+    counter: NewCounter | None = None
+
+
+def load_record(model: Model) -> ModelRecord:
+    """Return the record of a model. Raise ArtifactError as `load_reference`, or if its held-out rows are malformed."""
+    with refuse_failures("cannot read the held-out rows of the model", str(model.folder)):
+        held_out = read_held_out(ArtifactReader(model.folder), model.goal)
+    return ModelRecord(load_reference(model), held_out)
+
+
 def evaluate_rows(
-    model: Model,
+    model: LoadedModel,
+    record: ModelRecord,
     predict: PredictRows,
     data: Any,
     by: str | None,
@@ -175,11 +200,9 @@ def evaluate_rows(
         raise ConfigError(what, where=str(model.folder), fix="compare its rows and scores with `gpupipe drift`")
     if costs is not None and goal.tasks != {"binary"}:
         raise ConfigError(f"costs are for the task binary; the task is {goal.task}", where="cost", fix="remove them")
-    reference = load_reference(model)
-    with refuse_failures("cannot read the held-out rows of the model", str(model.folder)):
-        recorded = read_held_out(ArtifactReader(model.folder), goal)
+    reference, recorded = record.reference, record.held_out
     collector = RowCollector(model, predict, options)
-    scanned = scan_rows(model, reference, data, by, options.tables, options.as_of, None, collector)
+    scanned = scan_rows(model, reference, data, by, options.tables, options.as_of, record.counter, collector)
     with refuse_failures("the rows cannot be compared with the training rows of the model", str(model.folder)):
         drift = compare(model, reference, scanned, predict)
         rows = collector.finish()
@@ -188,7 +211,8 @@ def evaluate_rows(
         settings = MetricSettings(measurable, goal, model.decision, model.backend, costs)
         numbers, periods = _split(rows, scanned.by)
         measured = {i: settings.measure(own.labelled(goal)) for i, own in enumerate(periods) if own.is_complete}
-        folds = {name: model.manifest["metrics"].get(f"{name}_std") or 0.0 for name in reference.metrics}
+        found_metrics = model.manifest.get("metrics") or {}
+        folds = {name: float(found_metrics.get(f"{name}_std") or 0.0) for name in reference.metrics}
         estimator = LabelEstimator(settings, periods, measured, recorded, folds)
         support = _Support(model, reference, scanned, drift)
         found = []
@@ -237,7 +261,7 @@ def _split(rows: CollectedRows, by: PeriodColumn | None) -> tuple[list[int], lis
 class _Support:
     """Drift of the inputs of each period, as far as estimates without labels depend on it."""
 
-    def __init__(self, model: Model, reference: DriftReference, scanned: ScannedRows, drift: DriftReport) -> None:
+    def __init__(self, model: LoadedModel, reference: DriftReference, scanned: ScannedRows, drift: DriftReport) -> None:
         self.reference, self.scanned = reference, scanned
         self.drift = drift
         self.severities = {each.period: each.severity for each in drift.periods}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -14,6 +14,7 @@ from gpupipe.typing import Array
 NAME = "held_out.npz"
 MOST_ROWS = 2_000
 MOST_VALUES = 40_000  # outputs; of many classes, fewer rows
+MOST_BYTES = 8 * (MOST_VALUES + MOST_ROWS)  # of the rows of one target
 
 
 @dataclass(frozen=True)
@@ -49,16 +50,20 @@ def read_held_out(reader: ArtifactReader, goal: Goal) -> HeldOutRows | None:
 
     Raise KeyError or ValueError if the file is malformed.
     """
-    if NAME not in reader.names():
-        return None
-    arrays = reader.arrays(NAME)
+    return check_held_out(reader.arrays(NAME), goal) if NAME in reader.names() else None
+
+
+def check_held_out(arrays: Mapping[str, Array], goal: Goal) -> HeldOutRows:
+    """Return arrays as rows of a goal. Raise KeyError or ValueError if they are no outputs and targets of it."""
     output, y = (np.asarray(arrays[name], np.float64) for name in ("output", "y"))
     widths = [own.n_classes if own.n_classes > 2 else len(own.quantiles) or 1 for own in goal.each]
-    shape = (len(y), sum(widths)) if goal.targets or widths[0] > 1 else (len(y),)
-    of_target = (len(y), len(goal.targets)) if goal.targets else (len(y),)
-    if output.shape != shape or y.shape != of_target or not (np.isfinite(output).all() and np.isfinite(y).all()):
-        raise ValueError(f"{NAME}: expected finite outputs of shape {shape} and targets of shape {of_target}")
-    for own, codes in zip(goal.each, y.reshape(len(y), -1).T, strict=True):
+    n, is_matrix = len(y), bool(goal.targets) or widths[0] > 1
+    if len(output) != n or output.size != n * sum(widths) or y.size != n * len(widths):
+        raise ValueError(f"{NAME}: expected {sum(widths)} outputs and {len(widths)} targets for each row")
+    if not (np.isfinite(output).all() and np.isfinite(y).all()):
+        raise ValueError(f"{NAME}: expected finite numbers")
+    for own, codes in zip(goal.each, y.reshape(n, -1).T if n else (), strict=bool(n)):
         if own.n_classes and not np.isin(codes, np.arange(own.n_classes)).all():
             raise ValueError(f"{NAME}: expected class codes in [0, {own.n_classes})")
-    return HeldOutRows(output, y)
+    shape = (n, sum(widths)) if is_matrix else (n,)
+    return HeldOutRows(output.reshape(shape), y.reshape((n, len(widths)) if goal.targets else (n,)))

@@ -168,6 +168,6 @@ class _Files:
 def test_malformed_held_out_rows_are_refused() -> None:
     assert read_held_out(_Files(), BINARY) is None  # type: ignore[arg-type]
     assert read_held_out(_Files(output=[0.5], y=[1]), BINARY) is not None  # type: ignore[arg-type]
-    for output, y in (([0.5], [2]), ([[0.5]], [1]), ([0.5], [1, 0]), ([np.nan], [1]), ([0.5], [[1]])):
+    for output, y in (([0.5], [2]), ([[0.5, 0.5]], [1]), ([0.5], [1, 0]), ([np.nan], [1]), ([0.5], [[1, 1]])):
         with pytest.raises(ValueError, match=r"held_out\.npz"):
             read_held_out(_Files(output=output, y=y), BINARY)  # type: ignore[arg-type]
