@@ -18,7 +18,7 @@ CONFIG = """\
 source: {generate: churn, rows: 4000, target: Churn, positive: "Yes", drop: [customerID, signup_ts]}
 models: [logistic_regression]
 report: {enabled: false}
-evaluate: {importance: {repeats: 1}}
+evaluate: {importance: {repeats: 1}, cost: {false_positive: 1, false_negative: 2}}
 """
 MONTHS, ROWS = 6, 700
 

@@ -38,7 +38,7 @@ COMPLETE = 0.9  # share of labels from which a period is measured: labels that c
 FEWEST_CALIBRATING, FEWEST_OF_CLASS = 200, 20
 ENOUGH_CALIBRATING, ENOUGH_OF_CLASS = 5_000, 500  # older rows calibrate only if newer ones are fewer
 N_PARAMETERS, N_LABELS = 16, 4  # draws of the parameters, and of labels for each
-MOST_SIMULATED = 5_000  # rows; the sampling error of more rows is derived from theirs
+MOST_SIMULATED = 10_000  # rows; of more, evenly spaced ones, so that the error is not below that of these
 MOST_TESTS = 12
 Z_99 = 2.575829
 N_LAST = 3
@@ -136,17 +136,17 @@ class MetricSettings:
                 for name, value in score(np.arange(len(rows))).items():
                     draws.setdefault(name, []).append(value)
         spreads = {name: np.reshape(each, (N_PARAMETERS, N_LABELS)) for name, each in draws.items()}
-        return {name: _expect(each, len(rows) / n) for name, each in spreads.items() if np.isfinite(each).all()}
+        return {name: _expect(each) for name, each in spreads.items() if np.isfinite(each).all()}
 
     def _parts(self, predicted: Prediction) -> Sequence[Prediction]:
         return predicted.parts if self.goal.targets else (predicted,)
 
 
-def _expect(draws: Array, share: float) -> MetricError:
-    """Return the mean of draws and its error: the variance of labels shrinks with the simulated share of the rows."""
+def _expect(draws: Array) -> MetricError:
+    """Return the mean of draws and its error: the variance of the labels, and that of the parameters between rows."""
     within = float(draws.var(axis=1, ddof=1).mean())
     between = max(0.0, float(draws.mean(axis=1).var(ddof=1)) - within / draws.shape[1])
-    return MetricError(float(draws.mean()), math.sqrt(within * share + between))
+    return MetricError(float(draws.mean()), math.sqrt(within + between))
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Protocol
 
 import numpy as np
 
@@ -27,15 +26,7 @@ N_BINS, FEWEST_IN_BIN = 20, 25
 DrawLabels = Callable[[np.random.Generator], Array]
 
 
-class LabelModel(Protocol):
-    """Distribution of the target of rows."""
-
-    def draw(self, output: Array, generator: np.random.Generator) -> DrawLabels:
-        """Return a function that draws the targets of rows, float64, shape (n,), from one draw of the parameters."""
-        ...
-
-
-def fit_labels(rows: HeldOutRows, goal: Goal) -> LabelModel:
+def fit_labels(rows: HeldOutRows, goal: Goal) -> ClassLabelModel | NumberLabelModel:
     """Return the distribution of a single target, fitted on rows with finite targets, at least one."""
     if goal.n_classes:
         return ClassLabelModel.fit(rows.output, rows.y, goal.n_classes)
@@ -77,7 +68,7 @@ class ClassLabelModel:
         return shares
 
     def draw(self, output: Array, generator: np.random.Generator) -> DrawLabels:
-        """Return a function that draws class codes; see `LabelModel`."""
+        """Return a function that draws class codes, float64, shape (n,), from one draw of the parameters."""
         noise = generator.standard_normal(self.means.shape)
         q = self.probabilities(output, self.means + np.einsum("kij,kj->ki", self.roots, noise))
         if q.ndim == 1:
@@ -152,7 +143,7 @@ class NumberLabelModel:
         return NumberLabelModel(edges, starts, (y - value)[order])
 
     def draw(self, output: Array, generator: np.random.Generator) -> DrawLabels:
-        """Return a function that draws numbers; see `LabelModel`."""
+        """Return a function that draws numbers, shape (n,), from one resampling of the residuals."""
         of_rows = np.repeat(np.arange(len(self.starts) - 1), np.diff(self.starts))
         resampled = self.residuals[self._pick(of_rows, generator)]
         value = center(output)
