@@ -153,7 +153,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         files = sorted(map(str, given.folder.glob("*_*_*.parquet")))
         environment = {**os.environ, "NML_DISABLE_USAGE_LOGGING": "1"}
         output = given.folder / "nannyml.json"
-        subprocess.run([given.peer, str(PEER), str(output), *files], check=True, env=environment)
+        subprocess.run([given.peer, "-W", "ignore", str(PEER), str(output), *files], check=True, env=environment)
         found = pd.concat([found, pd.read_json(output).assign(known=True)], ignore_index=True)
     found.to_json(given.folder / "records.json", orient="records", indent=1)
     print(summarize(found))

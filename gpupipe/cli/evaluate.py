@@ -48,8 +48,8 @@ if TYPE_CHECKING:
 @click.option(
     "--fail-on",
     type=click.Choice(["worse", "unknown"]),
-    help="Exit with code 5 if the first metric is worse than in the run in the latest period; unknown: also if nothing "
-    "tested can be said about it.",
+    help="Exit with code 5 if the first metric is worse than in the run in the latest period; unknown: also if it is "
+    "neither measured nor estimated by a tested estimate.",
 )
 @output_file_option("Write one HTML page with the metrics over time, the slices and the drift.", "--html", name="html")
 @mode_option
@@ -81,7 +81,7 @@ def command(
     """Measure the model of a run or model directory on INPUT (a file, glob, folder or URL) where its targets are known.
 
     For periods without targets, metrics are estimated from calibrated scores, with intervals that hold the errors of
-    earlier estimates; or the reason is given why nothing can be said. INPUT may be larger than memory.
+    earlier estimates; or the reason is given why that is impossible. INPUT may be larger than memory.
 
     \b
     Exit codes:

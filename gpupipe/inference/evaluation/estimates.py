@@ -68,7 +68,7 @@ class PeriodRows:
 
     @property
     def known(self) -> Array:
-        """Whether all targets of each row are known, bool, shape (n,)."""
+        """Mask of the rows whose targets are all known, bool, shape (n,)."""
         return is_known(self.y)
 
     @property
@@ -278,7 +278,7 @@ def expected_calibration_error(probability: Array, is_right: Array, n_bins: int 
     equal size: Nguyen and O'Connor, "Posterior calibration and exploratory analysis for NLP models", EMNLP 2015.
 
     - `probability` (array of float64, shape (n,)): of class 1, or of the predicted class
-    - `is_right` (array of bool, shape (n,)): whether the row is of that class
+    - `is_right` (array of bool, shape (n,)): whether the row belongs to that class
 
     >>> round(expected_calibration_error(np.array([0.2, 0.4, 0.8]), np.array([False, False, True]), n_bins=1), 3)
     0.133

@@ -171,7 +171,7 @@ def _matrix(table: pa.Table, prefix: str) -> Array:
 
 @dataclass(frozen=True)
 class ModelRecord:
-    """What a model has of its run: the reference of drift, and held-out rows; `counter` as in `detect_drift`."""
+    """Records of the run in a model: the reference of drift, and held-out rows; `counter` as in `detect_drift`."""
 
     reference: DriftReference
     held_out: HeldOutRows | None

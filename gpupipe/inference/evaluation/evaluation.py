@@ -57,7 +57,7 @@ class EvaluatedPeriod:
         Measured: at least 90 % of the rows have a label. Estimated: fewer have, and the estimate was tested on earlier
         periods. Untested: no earlier period has labels.
     reason : str
-        Why nothing can be said.
+        Why there is no estimate.
     n_tests : int
         Earlier periods with labels on which the estimate was tested.
     severity : {"none", "low", "moderate", "high"}
@@ -127,7 +127,7 @@ class Evaluation:
         Parameters
         ----------
         level : {"worse", "unknown"}
-            ``"unknown"``: also if that period is ``"untested"``, or nothing can be said about the metric.
+            ``"unknown"``: also if that period is ``"untested"``, or the metric has no estimate.
         """
         last = self.periods[-1] if self.periods else None
         first = None if last is None else last.by_name.get(self.metrics[0]) if self.metrics else None

@@ -54,7 +54,7 @@ def read_held_out(reader: ArtifactReader, goal: Goal) -> HeldOutRows | None:
 
 
 def check_held_out(arrays: Mapping[str, Array], goal: Goal) -> HeldOutRows:
-    """Return arrays as rows of a goal. Raise KeyError or ValueError if they are no outputs and targets of it."""
+    """Return arrays as rows of a goal. Raise KeyError or ValueError if the goal has other outputs or targets."""
     output, y = (np.asarray(arrays[name], np.float64) for name in ("output", "y"))
     widths = [own.n_classes if own.n_classes > 2 else len(own.quantiles) or 1 for own in goal.each]
     n, is_matrix = len(y), bool(goal.targets) or widths[0] > 1
