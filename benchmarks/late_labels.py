@@ -68,7 +68,8 @@ def months(rest: Any, table: LateTable, scenario: str, seed: int, size: int) -> 
     import numpy as np
     import pandas as pd
 
-    random, left, parts = np.random.default_rng(seed), rest, []
+    random, left = np.random.default_rng(seed), rest
+    parts = []
     for month in range(N_MONTHS):
         shift = {"labelled": month / (N_MONTHS - 1), "late": float(month >= N_MONTHS - N_LATE)}.get(scenario, 0.0)
         weights = np.exp(shift * table.tilt(left).to_numpy(float))

@@ -36,7 +36,7 @@ from gpupipe.typing import Array
 
 COMPLETE = 0.9  # share of labels from which a period is measured: labels that come first may differ from later ones
 FEWEST_CALIBRATING, FEWEST_OF_CLASS = 200, 20
-ENOUGH_CALIBRATING, ENOUGH_OF_CLASS = 5_000, 500  # older rows calibrate only if newer ones are fewer
+ENOUGH_CALIBRATING, ENOUGH_OF_CLASS = 10_000, 1_000  # older rows calibrate only if newer ones are fewer
 N_PARAMETERS, N_LABELS = 16, 4  # draws of the parameters, and of labels for each
 MOST_SIMULATED = 10_000  # rows; of more, evenly spaced ones, so that the error is not below that of these
 MOST_TESTS = 12

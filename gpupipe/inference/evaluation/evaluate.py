@@ -110,7 +110,7 @@ class RowCollector:
         self._by = by
         if self.model.features.derivation is not None:
             self._whole.append(table)
-        else:
+        elif table.num_rows:
             self._predict(table)
 
     def _predict(self, table: pa.Table) -> None:
