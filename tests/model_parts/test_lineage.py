@@ -16,25 +16,14 @@ from hypothesis import strategies as st
 
 from gpupipe import ArtifactError, Pipeline, load_model
 from gpupipe.artifact import ArtifactReader, ArtifactWriter
-from gpupipe.artifact.manifest import OWN_KEYS
 from gpupipe.cli import main
 from gpupipe.model_parts.lineage import NAME, Generation, read_lineage, write_lineage
 from tests.examples import examples
+from tests.model_parts.conftest import with_lineage
 
 FIRST = Generation("ab" * 32, "2026-09-01T06:00:00+00:00", 9_000, ("2026-01-01", "2026-08-31"), "trained", None, ())
 SECOND = Generation("", "2026-10-01T06:00:00+00:00", 800, None, "continued", "promote", ("log_loss: 0.31, was 0.35",))
 FRAME = pd.DataFrame({"age": range(120), "left": ["no", "yes"] * 30 + ["yes"] * 60})
-
-
-def with_lineage(source: Path, target: Path, *generations: Generation) -> Path:
-    """Write a model again, with a lineage."""
-    reader, writer = ArtifactReader(source), ArtifactWriter(target)
-    for name in reader.names():
-        writer.file(name).write_bytes(reader.read(name))
-    write_lineage(writer, generations)
-    content = {key: value for key, value in reader.manifest.items() if key not in OWN_KEYS}
-    writer.finish(content, reader.manifest["libraries"])
-    return target
 
 
 @pytest.fixture(scope="module")
