@@ -58,14 +58,9 @@ def promote(
     `gpupipe.inference.copy.copy_model`. If `force`, neither the verdict on the challenger nor its inputs and outputs
     are checked.
 
-    Raises
-    ------
-    ConfigError
-        If `folder` has other files, or clients of the current model cannot use the challenger.
-    QualityError
-        If the verdict in the lineage of the challenger is ``"keep"`` or ``"refuse"``.
-    ArtifactError
-        If the challenger, the current model or the pointer is corrupt, or the copy fails verification.
+    Raise ConfigError if `folder` has other files, or clients of the current model cannot use the challenger;
+    QualityError if the verdict in its lineage is ``"keep"`` or ``"refuse"``; ArtifactError if the challenger, the
+    current model or the pointer is corrupt, or the copy fails verification.
     """
     source = model_folder(challenger)  # once: it may be the current generation of another folder
     model, lineage = load_model(source, "cpu", allow_code=allow_code), read_lineage(source)
@@ -85,7 +80,10 @@ def promote(
             _require_compatible(folder, model, challenger, allow_code)
         if not name:
             name = f"{max(numbers.values(), default=0) + 1:04d}-{sha256[:12]}"
-            copy_model(source, layout.generation_path(folder, name), device, allow_code)
+            copy_model(source, path := layout.generation_path(folder, name), device, allow_code)
+            if not _is_copy(path, sha256):  # what was checked is not what was copied
+                fix = "promote it again once it is complete"
+                raise ArtifactError("the challenger was replaced while it was copied", where=str(source), fix=fix)
         earlier = () if pointer is None else (pointer.current, *pointer.earlier)
         return _switch(folder, "promote", pointer, Pointer(name, earlier, {}), _notes(lineage, pointer))
 
@@ -94,14 +92,8 @@ def rollback(folder: Path, to: str | None = None) -> Promotion:
     """Make the generation before the current one, or the one with the name or number `to`, the current one.
 
     Repeated calls go back further, in the order in which the generations were current; one that was rolled back is
-    passed over. With `to`, a corrupt pointer is replaced.
-
-    Raises
-    ------
-    ConfigError
-        If there is no such folder, no such generation, or none before.
-    ArtifactError
-        If the generation or the pointer is corrupt.
+    passed over. With `to`, a corrupt pointer is replaced. Raise ConfigError if there is no such folder, no such
+    generation, or none before; ArtifactError if the generation or the pointer is corrupt.
     """
     numbers = layout.generation_numbers(folder)
     if not numbers:

@@ -31,33 +31,15 @@ _GENERATION |= {"how": {*get_args(Origin)}, "verdict": ({*get_args(Verdict)}, No
 
 @dataclass(frozen=True)
 class Generation:
-    """A model in the lineage of another one, or the model itself.
+    """A model in the lineage of another one, or the model itself. Times are in ISO 8601."""
 
-    Attributes
-    ----------
-    manifest_sha256 : str
-        The hash of the model, 64 hexadecimal digits: the entry of that name in its manifest.
-    created : str
-        When it was trained, in ISO 8601.
-    rows : int
-        Number of rows that this generation has learned from and the one before has not.
-    period : tuple of str, optional
-        First and last time of these rows, in ISO 8601; None if they have none.
-    how : {"trained", "continued", "refitted"}
-        How its estimator was made: by a run, continued from the generation before, or fitted again with its settings.
-    verdict : {"promote", "keep", "refuse"}, optional
-        Result of the comparison with the generation before, as a challenger; None if there was none.
-    reasons : tuple of str
-        Reasons of the verdict, one sentence each.
-    """
-
-    manifest_sha256: str
-    created: str
-    rows: int
-    period: tuple[str, str] | None
-    how: Origin
-    verdict: Verdict | None
-    reasons: tuple[str, ...]
+    manifest_sha256: str  # the entry of that name in its manifest: 64 hexadecimal digits
+    created: str  # when it was trained
+    rows: int  # number of rows that it has learned from, and the generation before has not
+    period: tuple[str, str] | None  # first and last time of these rows; None if they have none
+    how: Origin  # by a run, continued from the generation before, or fitted again with its settings
+    verdict: Verdict | None  # on it as a challenger of the generation before; None if they were not compared
+    reasons: tuple[str, ...]  # of the verdict, one sentence each
 
     def to_json(self) -> dict[str, Any]:
         """Return the generation as JSON values."""

@@ -10,14 +10,16 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from gpupipe import ConfigError, Pipeline, load_model, load_scorer
+from gpupipe import ArtifactError, ConfigError, Pipeline, load_model, load_scorer
 from gpupipe.children import child_environment, python_command
 from gpupipe.cli import main
+from gpupipe.inference.copy import copy_model
 from gpupipe.inference.model_history import model_history
 from gpupipe.inference.promotion import promote, rollback
 from gpupipe.model_parts.generations import GENERATIONS, LOG, POINTER
@@ -202,6 +204,18 @@ def test_a_damaged_generation_is_not_returned_to_and_is_promoted_as_a_new_one(
     assert load_model(folder).manifest["manifest_sha256"] == hash_of(models[1])
     assert f"warning: {first.name}: learned.json has the wrong size" in run(capsys, "history", folder)[1]
     assert promote(folder, models[0], "cpu").current == f"0003-{hash_of(models[0])[:12]}"
+
+
+def test_a_challenger_that_is_replaced_while_it_is_copied_is_not_promoted(
+    folder: Path, models: list[Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def copy_other(source: Path, *arguments: Any) -> Any:
+        return copy_model(models[3], *arguments)
+
+    monkeypatch.setattr("gpupipe.inference.promotion.copy_model", copy_other)
+    with pytest.raises(ArtifactError, match="the challenger was replaced while it was copied"):
+        promote(folder, models[2], "cpu")
+    assert load_model(folder).manifest["manifest_sha256"] == hash_of(models[1])
 
 
 def test_a_torn_line_of_the_log_is_skipped_and_written_again(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
