@@ -58,6 +58,7 @@ SLOW = (
     "tests/partitions/test_read.py",
     "tests/plan/gpu_choice/test_estimates.py",
     "tests/inference/onnx/test_models.py",
+    "tests/inference/test_promotion.py",
     "tests/pipeline/test_candidate_latency.py",
     "tests/pipeline/test_frames.py",
     "tests/pipeline/test_leaderboard.py",

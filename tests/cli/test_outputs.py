@@ -32,7 +32,8 @@ KERNEL = 'import gpupipe\n\n\n@gpupipe.kernel(out="float32", nulls="propagate")\
 JOIN = "{x: {path: %s, on: plan, cardinality: many_to_one}}"
 
 WRITING = ("run", "predict", "explain", "export", "init", "bench", "drift")
-PRINTING = ("runs", "compare", "verify", "plan", "gpus", "doctor", "kernels", "schema")  # the document of a table
+# The document of a table:
+PRINTING = ("runs", "compare", "history", "verify", "plan", "gpus", "doctor", "kernels", "schema")
 
 
 @pytest.fixture(scope="module")
@@ -100,21 +101,22 @@ def test_the_output_of_every_command_is_o_and_output() -> None:
         found |= {name for _ in names}
     assert found == {*WRITING, *PRINTING}
     silent = {name for name, _ in commands()} - found  # no result but lines for people, and the model server
-    assert silent == {"check", "open", "serve", "kernels test", "kernels warm"}
+    assert silent == {"check", "open", "serve", "promote", "rollback", "kernels test", "kernels warm"}
 
 
-PRIVATE = ("run", "predict", "explain", "export", "drift")  # outputs that may contain personal data: with --mode
+# Outputs that may contain personal data, with --mode:
+PRIVATE = ("run", "predict", "explain", "export", "drift")
 CALLS: dict[str, list[str]] = {
     "predict": ["r", "t.csv"], "explain": ["r", "t.csv"], "export": ["r", "--format", "onnx"], "drift": ["r", "t.csv"],
     "init": ["t.csv", "--target", "y"], "bench": ["c.yaml"], "runs": ["."], "compare": ["r", "{here}/r"],
-    "verify": ["r"], "plan": ["c.yaml"], "gpus": [], "doctor": [], "kernels": [], "schema": [],
+    "history": ["r"], "verify": ["r"], "plan": ["c.yaml"], "gpus": [], "doctor": [], "kernels": [], "schema": [],
 }  # fmt: skip
 
 
 def test_every_command_that_writes_a_file_has_force_and_private_ones_have_mode() -> None:
     options = {name: {word for option in command.params for word in option.opts} for name, command in commands()}
-    assert {name for name in options if "--force" in options[name]} == {*WRITING, *PRINTING} - {"run"}
-    assert {name for name in options if "--mode" in options[name]} == {*PRIVATE}
+    assert {name for name in options if "--force" in options[name]} == {*WRITING, *PRINTING, "promote"} - {"run"}
+    assert {name for name in options if "--mode" in options[name]} == {*PRIVATE, "promote"}
     assert set(CALLS) == {*WRITING, *PRINTING} - {"run"}
 
 
