@@ -31,6 +31,7 @@ COMMANDS = {
     "verify": "Check that a model predicts on this machine what it predicted in training.",
     "runs": "List runs: target, best model, metric, device and time of each.",
     "compare": "Compare runs: metrics with intervals, settings, columns, data and versions.",
+    "diff": "Compare two models, and their predictions for the same rows.",
     "open": "Open the report of a run in the browser.",
     "init": "Read a table and write a starter configuration for it.",
     "check": "Check a configuration and a sample of its data, without training.",

@@ -32,7 +32,17 @@ KERNEL = 'import gpupipe\n\n\n@gpupipe.kernel(out="float32", nulls="propagate")\
 JOIN = "{x: {path: %s, on: plan, cardinality: many_to_one}}"
 
 WRITING = ("run", "predict", "explain", "export", "init", "bench", "drift")
-PRINTING = ("runs", "compare", "verify", "plan", "gpus", "doctor", "kernels", "schema")  # the document of a table
+PRINTING = (
+    "runs",
+    "compare",
+    "diff",
+    "verify",
+    "plan",
+    "gpus",
+    "doctor",
+    "kernels",
+    "schema",
+)  # the document of a table
 
 
 @pytest.fixture(scope="module")
@@ -103,10 +113,18 @@ def test_the_output_of_every_command_is_o_and_output() -> None:
     assert silent == {"check", "open", "serve", "kernels test", "kernels warm"}
 
 
-PRIVATE = ("run", "predict", "explain", "export", "drift")  # outputs that may contain personal data: with --mode
+PRIVATE = (
+    "run",
+    "predict",
+    "explain",
+    "export",
+    "drift",
+    "diff",
+)  # outputs that may contain personal data: with --mode
 CALLS: dict[str, list[str]] = {
     "predict": ["r", "t.csv"], "explain": ["r", "t.csv"], "export": ["r", "--format", "onnx"], "drift": ["r", "t.csv"],
     "init": ["t.csv", "--target", "y"], "bench": ["c.yaml"], "runs": ["."], "compare": ["r", "{here}/r"],
+    "diff": ["r", "r", "t.csv"],
     "verify": ["r"], "plan": ["c.yaml"], "gpus": [], "doctor": [], "kernels": [], "schema": [],
 }  # fmt: skip
 
@@ -164,7 +182,7 @@ def test_rejected_rows_of_an_earlier_scoring_are_not_replaced_either(
 
 @pytest.mark.parametrize("mask", [0o000, 0o077])
 def test_modes_of_outputs(there: Path, tmp_path: Path, mask: int) -> None:
-    calls = {"predict": "s.csv", "explain": "e.parquet", "drift": "d.html", "schema": "schema.json"}
+    calls = {"predict": "s.csv", "explain": "e.parquet", "drift": "d.html", "diff": "d.json", "schema": "schema.json"}
     before = os.umask(mask)
     try:
         for mode, options in [(0o600, []), (0o640, ["--mode", "640"]), (0o644, ["--mode", "0644"])]:
@@ -210,6 +228,8 @@ def test_another_mode_is_refused(there: Path, capsys: pytest.CaptureFixture[str]
         (["verify", "r"], "r/model/manifest.json"),
         (["drift", "r", "t.csv"], "t.csv"),
         (["compare", "r", "{here}/r"], "r/metrics.json"),
+        (["diff", "r", "r", "t.csv"], "t.csv"),
+        (["diff", "r", "r", "t.csv", "--html", "d.html"], "r/metrics.json"),
     ],
 )
 def test_a_printed_document_overwrites_nothing_that_was_read(there: Path, args: list[str], output: str) -> None:

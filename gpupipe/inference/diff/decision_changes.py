@@ -102,8 +102,8 @@ def decision_changes(
     """Yield the changes of each target.
 
     Numbers that move by more than `limit` count as flipped. By default, it is the mean absolute error that the run of
-    the old model recorded: users of its predictions live with errors of this size, so that a smaller move is no other
-    decision. Without one, it is a tenth of the standard deviation of the old predictions.
+    the old model recorded: users of its predictions live with errors of this size, so that a smaller move
+    changes no decision. Without one, it is a tenth of the standard deviation of the old predictions.
     """
     parts = [each.parts if new.goal.targets else (each,) for each in predicted]
     decisions = [model.decision.targets if new.goal.targets else (model.decision,) for model in (old, new)]

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
-from gpupipe.errors import ConfigError, DataError, SchemaError, did_you_mean
+from gpupipe.errors import ConfigError, DataError
 from gpupipe.inference.diff.decision_changes import DecisionChanges, RowMoves, decision_changes
 from gpupipe.inference.diff.metric_changes import PairedMetrics, SliceChanges, label_pair, slice_changes
 from gpupipe.inference.diff.resampled_units import RecordedSplit, ResampledUnits, resampled_units
@@ -157,17 +157,13 @@ def compare_rows(
     split = RecordedSplit.of(new) if group is None else RecordedSplit(group)
     ids = new.manifest["reading"].get("id", ())
     names = dict.fromkeys([*new.goal.names, *by, *filter(None, (split.group, split.time)), *ids])
+    after, columns = table.predict(new, tuple(names), (*by, *([group] if group else [])))
     before, _ = table.predict(old)
-    after, columns = table.predict(new, tuple(names))
     if len(before.output) != len(after.output):
         what = f"the old model reads {len(before.output):,} rows and the new one {len(after.output):,}"
         raise DataError(
             what, where=table.label, fix="state the reader options that differ: --source csv.bad_rows=error"
         )
-    for name in (*by, *([group] if group else [])):
-        if name not in columns.column_names:
-            fix = did_you_mean(name, columns.column_names) or "name a column of the table"
-            raise SchemaError(f"no column {name!r} to divide the rows by", where=table.label, fix=fix)
     each = list(decision_changes(old, new, (before, after), moved))
     flipped = np.logical_or.reduce([moves.flipped for _, moves in each])
     notes = list(dict.fromkeys([*old.backend.take_notes(), *new.backend.take_notes()]))

@@ -92,5 +92,5 @@ def _groups(table: pa.Table) -> HostArray:
 
 def _days(table: pa.Table, name: str, model: Model) -> HostArray:
     known = {column.name: column for column in model.features.input_schema}
-    keys: HostArray = period_column("day", name, known.get(name), table, model.backend).keys(table)
+    keys = np.asarray(period_column("day", name, known.get(name), table, model.backend).keys(table))
     return np.where(keys == NO_PERIOD, keys.min() if len(keys) else 0, keys)

@@ -1,4 +1,4 @@
-"""Table that two models predict, each with the reader settings of its own training."""
+"""Table that two models predict, each with its reader settings."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
-from gpupipe.errors import DataError
+from gpupipe.errors import DataError, SchemaError, did_you_mean
 from gpupipe.inference.drift.detection import declare_targets
 from gpupipe.inference.drift.sample import every_row
 from gpupipe.inference.prediction.batches import encode_rows, predict_rows
@@ -65,17 +65,22 @@ class SharedTable:
         """Name of the table in messages."""
         return mask(str(self.data)) if isinstance(self.data, str | Path) else "the given table"
 
-    def predict(self, model: Model, further: Sequence[str] = ()) -> tuple[Prediction, pa.Table]:
+    def predict(
+        self, model: Model, further: Sequence[str] = (), required: Sequence[str] = ()
+    ) -> tuple[Prediction, pa.Table]:
         """Return the calibrated prediction of each row, and the `further` columns that the table has.
 
-        The rules of the model are not enforced, and nothing is warned about. Raise DataError if there are no rows, and
-        GpupipeError as `gpupipe.Model.predict`.
+        The rules of the model are not enforced, and nothing is warned about. Raise DataError if there are no rows,
+        SchemaError if one of the `required` further columns is missing, and GpupipeError as `gpupipe.Model.predict`.
         """
         lenient = replace(model, rules=(), warns=False)
         parts: list[Prediction] = []
         kept: list[pa.Table] = []
         n_rows = 0
         for chunk in read_ahead(self._chunks(model, further)):
+            if missing := [name for name in required if name not in chunk.column_names]:
+                fix = did_you_mean(missing[0], [*model.inputs, *chunk.column_names]) or "name a column of the table"
+                raise SchemaError(f"no column {missing[0]!r} to divide the rows by", where=self.label, fix=fix)
             with rows_counted_after(n_rows):
                 parts.append(predict_rows(lenient, self._rows(lenient, chunk))[0])
             kept.append(every_row(chunk.select([name for name in further if name in chunk.column_names]), 0, 1))
