@@ -33,7 +33,7 @@ class DiffCondition:
 
     @staticmethod
     def parse(text: str) -> DiffCondition:
-        """Return the condition of a text; raise ConfigError if it is none.
+        """Return the condition of a text; raise ConfigError if it is malformed.
 
         Examples
         --------

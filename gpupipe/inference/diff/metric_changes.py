@@ -13,9 +13,10 @@ import pyarrow as pa
 from gpupipe.errors import GpupipeError
 from gpupipe.inference.diff.resampled_units import RecordedSplit, ResampledUnits
 from gpupipe.inference.drift.label_metrics import LabelledRows, is_measurable, labelled_rows, metric_scorer
+from gpupipe.inference.drift.periods import PeriodColumn
 from gpupipe.metrics import SliceColumn
 from gpupipe.metrics.bootstrap import FEWEST_ROWS, PAIRED_RESAMPLES, MetricChange, class_strata, paired_changes
-from gpupipe.model_parts.slice_levels import stored_levels
+from gpupipe.model_parts.slice_levels import number_levels, stored_levels
 from gpupipe.models import Prediction
 from gpupipe.names import count_noun
 from gpupipe.typing import HostArray
@@ -105,14 +106,19 @@ class PairedMetrics:
 
 
 def slice_changes(
-    columns: pa.Table, name: str, flipped: HostArray, metrics: PairedMetrics | None
+    columns: pa.Table, name: str, flipped: HostArray, metrics: PairedMetrics | None, model: Model
 ) -> list[SliceChanges]:
     """Return the slices of all rows by a column; `metrics` is None without labels."""
-    codes, levels = stored_levels(columns.column(name), SliceColumn(column=name))
+    own = SliceColumn(column=name)
+    known = next((column for column in model.features.input_schema if column.name == name), None)
+    if known is not None and known.kind == "datetime":  # a text in CSV files
+        codes, levels = number_levels(PeriodColumn("day", known).times(columns), own)
+    else:
+        codes, levels = stored_levels(columns.column(name), own)
     named: Sequence[tuple[int, str | None]] = [*enumerate(levels), *([(-1, None)] if (codes < 0).any() else [])]
     found = []
     for code, level in named:
         rows = np.flatnonzero(codes == code)
-        own = {} if metrics is None else metrics.of_rows(rows)
-        found.append(SliceChanges(name, level, len(rows), int(flipped[rows].sum()), own))
+        changes = {} if metrics is None else metrics.of_rows(rows)
+        found.append(SliceChanges(name, level, len(rows), int(flipped[rows].sum()), changes))
     return found

@@ -57,6 +57,8 @@ def uncompared(old: Model, new: Model) -> list[str]:
     found = [obstacle(old.goal, new.goal)]
     if not found[0] and not has_equal_classes(old.goal, new.goal):
         found.append("metrics and contributions: the classes differ")
+    if new.goal.task == "ranking":
+        found.append("metrics: those of rankings need the groups of the rows")
     names = [str(model.manifest["model"]["name"]) for model in (old, new)]
     if names[0] != names[1]:
         found.append(f"settings of the models: {names[0]} and {names[1]} are different families")

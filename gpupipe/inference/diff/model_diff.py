@@ -155,7 +155,7 @@ def diff(
     new: Model | str | os.PathLike[str],
     data: Any = None,
     *,
-    by: Sequence[str] = (),
+    by: str | Sequence[str] = (),
     rows: int = N_ROWS,
     moved: float | None = None,
     tables: Mapping[str, Any] | None = None,
@@ -170,7 +170,7 @@ def diff(
     data : frame or path, optional
         Rows that both models predict, as in `gpupipe.Model.predict`; with the target, metrics are compared as well.
         Files may be larger than memory.
-    by : sequence of str
+    by : str or sequence of str
         Columns whose values divide the rows into slices.
     rows : int
         Maximum number of changed rows to list with their contributions.
@@ -208,7 +208,7 @@ def diff(
     >>> [(change.part, change.name, change.old, change.new) for change in found.changes if change.part == "decision"]
     [('decision', 'threshold', 0.5, 0.1)]
     >>> found.failing(["flips>2%"])
-    ['flips>2%: 28 of 400 rows flip (7.00 %)']
+    ['flips>2%: 42 of 400 rows flip (10.50 %)']
     >>> folder.cleanup()
     """
     if rows < 0 or (moved is not None and not moved >= 0):
@@ -221,7 +221,7 @@ def diff(
 def diff_models(
     models: tuple[Model, Model],
     table: SharedTable | None,
-    by: Sequence[str] = (),
+    by: str | Sequence[str] = (),
     rows: int = N_ROWS,
     moved: float | None = None,
     group: str | None = None,

@@ -90,7 +90,7 @@ def compare_predictions(
     new: Model,
     data: Any,
     *,
-    by: Sequence[str] = (),
+    by: str | Sequence[str] = (),
     group: str | None = None,
     moved: float | None = None,
     tables: Mapping[str, Any] | None = None,
@@ -109,7 +109,7 @@ def compare_predictions(
     data, tables, as_of
         As in `gpupipe.Model.predict`. Files are read in chunks; predictions, targets and the columns of `by` are in
         memory. Metrics need the target. The rules of the models are not enforced.
-    by : sequence of str
+    by : str or sequence of str
         Columns whose values divide the rows into slices, each column by itself, as ``evaluate.by`` does.
     group : str, optional
         Column of the groups that the bootstrap draws, instead of those of the split.
@@ -142,7 +142,7 @@ def compare_predictions(
     ... ]
     >>> found = compare_predictions(runs[0].model, runs[1].model, frame)
     >>> found.n_labelled, found.decisions[0].n_flipped, round(found.metrics["roc_auc"].new, 3)
-    (400, 7, 1.0)
+    (400, 0, 1.0)
     >>> folder.cleanup()
     """
     if why := obstacle(old.goal, new.goal):
@@ -151,9 +151,10 @@ def compare_predictions(
 
 
 def compare_rows(
-    old: Model, new: Model, table: SharedTable, by: Sequence[str], group: str | None, moved: float | None
+    old: Model, new: Model, table: SharedTable, by: str | Sequence[str], group: str | None, moved: float | None
 ) -> ComparedRows:
     """Return the comparison of two models whose predictions are comparable; see `compare_predictions`."""
+    by = (by,) if isinstance(by, str) else by
     split = RecordedSplit.of(new) if group is None else RecordedSplit(group)
     ids = new.manifest["reading"].get("id", ())
     names = dict.fromkeys([*new.goal.names, *by, *filter(None, (split.group, split.time)), *ids])
@@ -176,7 +177,7 @@ def compare_rows(
             metrics = PairedMetrics((old, new), rows, split, units)
     slices: list[SliceChanges] = []
     for name in by:
-        slices += slice_changes(columns, name, flipped, metrics)
+        slices += slice_changes(columns, name, flipped, metrics, new)
     comparison = PredictionComparison(
         n_rows=len(flipped),
         n_labelled=0 if metrics is None else len(metrics.rows[1].y),

@@ -1,4 +1,4 @@
-"""What changed between two models, and contributions that explain it, compared with those of each model by itself."""
+"""Changes between two models, and contributions that explain them, compared with those of each model by itself."""
 
 from __future__ import annotations
 
@@ -152,7 +152,7 @@ def test_chunks_change_nothing(base: Model, tmp_path: Path, monkeypatch: pytest.
             assert one.differences == pytest.approx(two.differences, abs=1e-9)
 
 
-def test_what_cannot_be_compared_is_said(base: Model, tmp_path: Path) -> None:
+def test_what_cannot_be_compared_has_a_reason(base: Model, tmp_path: Path) -> None:
     spent = train(tmp_path, people(0), "ridge", "spent")
     found = gp.diff(base, spent, people(1))
     assert found.predictions is None and found.contributions == ()

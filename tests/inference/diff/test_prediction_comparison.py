@@ -80,7 +80,7 @@ def test_a_model_and_itself_do_not_differ_and_a_file_gives_what_its_frame_gives(
     path = tmp_path / "rows.csv"
     rows.to_csv(path, index=False)
     of_file, of_frame = (
-        compare_predictions(models["nb"], models["grouped"], data, by=["shop"]) for data in (path, rows)
+        compare_predictions(models["nb"], models["grouped"], data, by=["shop", "day"]) for data in (path, rows)
     )
     assert of_file == of_frame
     without = compare_predictions(models["nb"], models["linear"], rows[["age", "plan", "shop", "day"]])
