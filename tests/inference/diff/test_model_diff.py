@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 import gpupipe as gp
 from gpupipe import ConfigError, Model, Pipeline
 from gpupipe.files.jsonfile import dumps
-from gpupipe.inference.diff import shared_table
+from gpupipe.inference.diff import contribution_changes, shared_table
 from gpupipe.inference.diff.conditions import DiffCondition
 from gpupipe.inference.diff.decision_changes import RowMoves
 from gpupipe.inference.diff.prediction_comparison import PredictionComparison
@@ -64,8 +64,8 @@ def test_a_planted_level_column_threshold_rule_and_setting_are_found_and_nothing
     found = train(tmp_path, level, "logistic_regression")
     assert recorded(base, found) == [("levels", "plan", [], ["d"])]
     assert recorded(found, base) == [("levels", "plan", ["d"], [])]
-    assert recorded(base, train(tmp_path, frame.drop(columns="age"), "logistic_regression")) == [
-        ("columns", "age", "numeric", None)
+    assert recorded(base, train(tmp_path, frame.drop(columns="plan"), "logistic_regression")) == [
+        ("columns", "plan", "categorical", None)
     ]
     threshold = train(tmp_path, frame, "logistic_regression", evaluate={"importance": False, "threshold": 0.3})
     assert recorded(base, threshold) == [("decision", "threshold", 0.5, 0.3)]
@@ -122,7 +122,10 @@ def test_differences_sum_to_those_of_the_margins_that_each_model_explains(target
         assert flips == sorted(flips, reverse=True)
 
 
-def test_features_of_a_history_are_explained_with_all_of_its_rows(tmp_path: Path) -> None:
+def test_features_of_a_history_are_explained_with_all_of_its_rows(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(contribution_changes, "MOST_EXPLAINED", 20)  # so that most rows are not explained
     random = np.random.default_rng(0)
     frame = pd.DataFrame({"who": random.integers(0, 20, 300), "spend": random.gamma(2.0, 9.0, 300)})
     frame["day"] = pd.Timestamp("2024-01-01") + pd.to_timedelta(np.arange(300), unit="D")
@@ -185,8 +188,8 @@ def test_the_page_and_the_document_have_what_the_screen_has(base: Model, tmp_pat
 
 @examples(60)
 @given(
-    st.lists(st.tuples(st.booleans(), st.sampled_from([0.0, 0.1, 0.2, 0.3])), min_size=1, max_size=60),
-    st.integers(0, 8),
+    st.lists(st.tuples(st.sampled_from([True, *[False] * 4]), st.sampled_from([0.0, 0.1, 0.2, 0.3])), min_size=20),
+    st.integers(0, 6),
 )
 def test_the_most_moved_rows_are_those_of_a_plain_sort(rows: list[tuple[bool, float]], n: int) -> None:
     flipped, size = (np.array(each) for each in zip(*rows, strict=True))
