@@ -100,8 +100,8 @@ def cli(invocation: Invocation, debug: bool) -> None:
 def main(args: Sequence[str] | None = None) -> int:
     """Run the command line `args` (default: ``sys.argv``) and return the exit code.
 
-    0 success, 1 internal error, 2 configuration or usage, 3 does not fit, 4 device requirement not met, 5 data, 130
-    interrupted, 143 terminated.
+    0 success, 1 internal error or a condition of `gpupipe diff`, 2 configuration or usage, 3 does not fit, 4 device
+    requirement not met, 5 data, 130 interrupted, 143 terminated.
     """
     invocation = Invocation()
     if args is None:

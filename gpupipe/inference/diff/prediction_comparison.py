@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import date, datetime
 from typing import TYPE_CHECKING, Any
 
@@ -105,17 +105,11 @@ def compare_predictions(
     Parameters
     ----------
     old, new : Model
-        With the same target. Families and features may differ.
-    data, tables, as_of
-        As in `gpupipe.Model.predict`. Files are read in chunks; predictions, targets and the columns of `by` are in
-        memory. Metrics need the target. The rules of the models are not enforced.
-    by : str or sequence of str
-        Columns whose values divide the rows into slices, each column by itself, as ``evaluate.by`` does.
+        With the same target; families and features may differ.
+    data, by, moved, tables, as_of
+        As in `gpupipe.diff`. The rules of the models are not enforced.
     group : str, optional
         Column of the groups that the bootstrap draws, instead of those of the split.
-    moved : float, optional
-        Numbers that change by more count as flipped. Default: the mean absolute error that the old run recorded, or a
-        tenth of the standard deviation of the old predictions.
 
     Returns
     -------
@@ -127,23 +121,6 @@ def compare_predictions(
         If the targets or the tasks of the models differ.
     SchemaError, DataError
         If `data` cannot be read or lacks a column, or if the models read different numbers of rows.
-
-    Examples
-    --------
-    >>> import tempfile
-    >>> import pandas as pd
-    >>> from gpupipe import Pipeline
-    >>> from gpupipe.inference.diff.prediction_comparison import compare_predictions
-    >>> frame = pd.DataFrame({"age": [i % 60 for i in range(400)], "left": [i % 60 > 30 for i in range(400)]})
-    >>> folder = tempfile.TemporaryDirectory()
-    >>> runs = [
-    ...     Pipeline(frame, target="left", models=[name]).run(f"{folder.name}/{name}", quiet=True)
-    ...     for name in ("gaussian_nb", "logistic_regression")
-    ... ]
-    >>> found = compare_predictions(runs[0].model, runs[1].model, frame)
-    >>> found.n_labelled, found.decisions[0].n_flipped, round(found.metrics["roc_auc"].new, 3)
-    (400, 0, 1.0)
-    >>> folder.cleanup()
     """
     if why := obstacle(old.goal, new.goal):
         raise ConfigError(f"cannot compare {why}", fix="compare models with the same task and target")
@@ -155,7 +132,9 @@ def compare_rows(
 ) -> ComparedRows:
     """Return the comparison of two models whose predictions are comparable; see `compare_predictions`."""
     by = (by,) if isinstance(by, str) else by
-    split = RecordedSplit.of(new) if group is None else RecordedSplit(group)
+    split = RecordedSplit.of(new)
+    if group is not None:
+        split = replace(split, group=group)
     ids = new.manifest["reading"].get("id", ())
     names = dict.fromkeys([*new.goal.names, *by, *filter(None, (split.group, split.time)), *ids])
     after, columns = table.predict(new, tuple(names), (*by, *([group] if group else [])))

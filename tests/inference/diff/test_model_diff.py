@@ -184,6 +184,8 @@ def test_the_page_and_the_document_have_what_the_screen_has(base: Model, tmp_pat
         for row in rows
     )
     assert found.lines()[-1] == found.summary == document["summary"]
+    without = gp.diff(base, other)
+    assert without.uncompared[0] in without.to_html() and without.lines()[-1] == without.summary
 
 
 @examples(60)
