@@ -77,9 +77,9 @@ def contribution_changes(
     row_seconds = sum(model.explainer.row_seconds for model in models) + 1e-9
     most = int(min(MOST_EXPLAINED, max(FEWEST_EXPLAINED, LIMIT_SECONDS / row_seconds)))
     listed, sampled = [own.most_moved(n_rows) for own in moves], [_evenly(own.size, most) for own in moves]
-    numbers = np.unique(np.concatenate([*listed, *sampled]))
-    if not len(numbers):
+    if not any(map(len, sampled)):  # equal predictions, of which a threshold may make other decisions
         return ()
+    numbers = np.unique(np.concatenate([*listed, *sampled]))
     (one, old_rows), (two, new_rows) = (table.explain(model, numbers) for model in models)
     old, new = _contributions(one), _contributions(two)
     if old.scale != new.scale and not goal.targets:

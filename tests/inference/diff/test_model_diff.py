@@ -69,6 +69,8 @@ def test_a_planted_level_column_threshold_rule_and_setting_are_found_and_nothing
     ]
     threshold = train(tmp_path, frame, "logistic_regression", evaluate={"importance": False, "threshold": 0.3})
     assert recorded(base, threshold) == [("decision", "threshold", 0.5, 0.3)]
+    flips = gp.diff(base, threshold, frame)
+    assert flips.predictions is not None and flips.predictions.n_flipped > 0 and flips.contributions == ()
     rules = train(tmp_path, frame, "logistic_regression", data={"age": {"range": [0, 120]}})
     assert [each[:2] for each in recorded(base, rules)] == [("rules", "age.range")]
     weaker = train(tmp_path, frame, {"logistic_regression": {"C": 0.01}})
