@@ -41,6 +41,7 @@ _HOMES = {
     "GroupTimeSplit": "gpupipe.splits.splitter",
     "LimitError": "gpupipe.errors",
     "Model": "gpupipe.inference.model",
+    "ModelDiff": "gpupipe.inference.diff.model_diff",
     "Pipeline": "gpupipe.pipeline.api.pipeline",
     "PredictionWarning": "gpupipe.user_warnings",
     "QualityError": "gpupipe.errors",
@@ -56,6 +57,7 @@ _HOMES = {
     "TensorBatch": "gpupipe.tensors.batch",
     "UntrustedModel": "gpupipe.inference.untrusted.model",
     "compare_runs": "gpupipe.pipeline.comparison.comparison",
+    "diff": "gpupipe.inference.diff.model_diff",
     "from_dlpack": "gpupipe.tensors.exchange",
     "kernel": "gpupipe_kernels.user.kernel",
     "list_runs": "gpupipe.pipeline.comparison.run_list",
@@ -87,6 +89,8 @@ if TYPE_CHECKING:  # the same names again: type checkers do not run `__getattr__
     from gpupipe.errors import RowSizeError as RowSizeError
     from gpupipe.errors import SchemaError as SchemaError
     from gpupipe.errors import StoppedError as StoppedError
+    from gpupipe.inference.diff.model_diff import ModelDiff as ModelDiff
+    from gpupipe.inference.diff.model_diff import diff as diff
     from gpupipe.inference.drift.report import DriftReport as DriftReport
     from gpupipe.inference.explanation.explanation import Explanation as Explanation
     from gpupipe.inference.model import Model as Model

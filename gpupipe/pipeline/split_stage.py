@@ -11,6 +11,7 @@ import numpy as np
 from gpupipe.config import ModelEntry
 from gpupipe.files.disk import require_room
 from gpupipe.model_parts.goal import Truth, unseen_labels
+from gpupipe.model_parts.slice_levels import RowLevels
 from gpupipe.names import count_noun
 from gpupipe.pipeline.records.card.split_record import SplitRecord, record_split
 from gpupipe.pipeline.services import RunServices
@@ -22,7 +23,7 @@ from gpupipe.training.imports import import_libraries
 from gpupipe.training.job import Job
 from gpupipe.training.preparation.leakage import split_warnings
 from gpupipe.training.preparation.preparation import choose_entries, folds_of, require_tuning
-from gpupipe.training.selection.slices import RowLevels, read_levels
+from gpupipe.training.selection.slices import read_levels
 
 PREDICTED_BYTES = 8  # minimum per row: one number
 

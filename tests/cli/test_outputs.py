@@ -33,7 +33,7 @@ JOIN = "{x: {path: %s, on: plan, cardinality: many_to_one}}"
 
 WRITING = ("run", "predict", "explain", "export", "init", "bench", "drift")
 # The document of a table:
-PRINTING = ("runs", "compare", "history", "verify", "plan", "gpus", "doctor", "kernels", "schema")
+PRINTING = ("runs", "compare", "diff", "history", "verify", "plan", "gpus", "doctor", "kernels", "schema")
 
 
 @pytest.fixture(scope="module")
@@ -105,11 +105,12 @@ def test_the_output_of_every_command_is_o_and_output() -> None:
 
 
 # Outputs that may contain personal data, with --mode:
-PRIVATE = ("run", "predict", "explain", "export", "drift")
+PRIVATE = ("run", "predict", "explain", "export", "drift", "diff")
 CALLS: dict[str, list[str]] = {
     "predict": ["r", "t.csv"], "explain": ["r", "t.csv"], "export": ["r", "--format", "onnx"], "drift": ["r", "t.csv"],
     "init": ["t.csv", "--target", "y"], "bench": ["c.yaml"], "runs": ["."], "compare": ["r", "{here}/r"],
-    "history": ["r"], "verify": ["r"], "plan": ["c.yaml"], "gpus": [], "doctor": [], "kernels": [], "schema": [],
+    "diff": ["r", "r", "t.csv"], "history": ["r"], "verify": ["r"], "plan": ["c.yaml"], "gpus": [], "doctor": [],
+    "kernels": [], "schema": [],
 }  # fmt: skip
 
 
@@ -166,7 +167,7 @@ def test_rejected_rows_of_an_earlier_scoring_are_not_replaced_either(
 
 @pytest.mark.parametrize("mask", [0o000, 0o077])
 def test_modes_of_outputs(there: Path, tmp_path: Path, mask: int) -> None:
-    calls = {"predict": "s.csv", "explain": "e.parquet", "drift": "d.html", "schema": "schema.json"}
+    calls = {"predict": "s.csv", "explain": "e.parquet", "drift": "d.html", "diff": "d.json", "schema": "schema.json"}
     before = os.umask(mask)
     try:
         for mode, options in [(0o600, []), (0o640, ["--mode", "640"]), (0o644, ["--mode", "0644"])]:
@@ -212,6 +213,8 @@ def test_another_mode_is_refused(there: Path, capsys: pytest.CaptureFixture[str]
         (["verify", "r"], "r/model/manifest.json"),
         (["drift", "r", "t.csv"], "t.csv"),
         (["compare", "r", "{here}/r"], "r/metrics.json"),
+        (["diff", "r", "r", "t.csv"], "t.csv"),
+        (["diff", "r", "r", "t.csv", "--html", "d.html"], "r/metrics.json"),
     ],
 )
 def test_a_printed_document_overwrites_nothing_that_was_read(there: Path, args: list[str], output: str) -> None:

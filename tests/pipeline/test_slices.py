@@ -13,8 +13,8 @@ from sklearn.metrics import accuracy_score, r2_score, roc_auc_score
 
 import gpupipe as gp
 from gpupipe.metrics import SliceColumn
+from gpupipe.model_parts.slice_levels import MOST_LEVELS, frequent_levels, number_levels
 from gpupipe.plan.data_check import check_data
-from gpupipe.training.selection.slices import MOST_LEVELS, frequent_levels, number_levels
 
 RANDOM = np.random.default_rng(11)
 N = 900

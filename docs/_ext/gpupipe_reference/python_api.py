@@ -40,6 +40,8 @@ GROUPS: dict[str, tuple[str, tuple[str, ...]]] = {
             "UntrustedModel",
             "Explanation",
             "DriftReport",
+            "diff",
+            "ModelDiff",
             "PredictionWarning",
             "RunWarning",
         ),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
@@ -24,6 +25,9 @@ from gpupipe.table.string_columns import as_dictionary
 from gpupipe.tasks import CLASSIFICATION, SUPERVISED
 from gpupipe.typing import Array
 
+if TYPE_CHECKING:
+    from gpupipe.metrics.settings import Costs
+
 
 @dataclass(frozen=True)
 class LabelledRows:
@@ -31,6 +35,7 @@ class LabelledRows:
 
     y: Array  # float64, shape (n,), or (n, k) for several targets
     predicted: Prediction
+    known: Array  # bool, shape (n_given,): true for the given rows that these are
     n_unknown: int  # rows that are missing because their label is not one of the model's
 
 
@@ -51,7 +56,7 @@ def labelled_rows(targets: pa.Table, predicted: Prediction, goal: Goal) -> Label
     each = np.stack(columns, axis=1)
     known = ~np.isnan(each).any(axis=1)
     y = each[known] if goal.targets else each[known, 0]
-    return LabelledRows(y, predicted.mapped(lambda array: array[known]), int(unknown.sum()))
+    return LabelledRows(y, predicted.mapped(lambda array: array[known]), known, int(unknown.sum()))
 
 
 def _numbers(name: str, values: pa.ChunkedArray) -> Array:
@@ -91,11 +96,11 @@ def compare_metrics(
     The standard error of a metric is that of bootstrap samples, stratified by class. That of the recorded metric
     follows from its number of rows, as both errors are equal without a change.
     """
-    names = [name for name in dict.fromkeys(each.partition("[")[0] for each in recorded) if _is_known(name, goal)]
+    names = [name for name in dict.fromkeys(each.partition("[")[0] for each in recorded) if is_measurable(name, goal)]
     n = len(rows.y)
     if not names or n < FEWEST_ROWS:
         return []
-    score = _scorer(rows, names, goal, decision, backend)
+    score = metric_scorer(rows, names, goal, decision, backend)
     values = score(np.arange(n))
     errors = sampling_errors(score, values, class_strata(np.asarray(rows.y), goal.has_classes))
     found = []
@@ -114,17 +119,24 @@ def compare_metrics(
     return found
 
 
-def _is_known(name: str, goal: Goal) -> bool:
-    """Return whether a metric can be computed from labels alone; its costs are not stored in the model."""
-    if name == "cost" or name not in METRICS or goal.task == "ranking":
+def is_measurable(name: str, goal: Goal, costs: Costs | None = None) -> bool:
+    """Return whether a metric can be computed from labels alone, and from `costs`, which no model stores."""
+    if (name == "cost" and costs is None) or name not in METRICS or goal.task == "ranking":
         return False
     tasks = METRICS.get(name).tasks
     return all(task in SUPERVISED and task in tasks for task in goal.tasks)
 
 
-def _scorer(
-    rows: LabelledRows, names: Sequence[str], goal: Goal, decision: Decision, backend: Backend
+def metric_scorer(
+    rows: LabelledRows,
+    names: Sequence[str],
+    goal: Goal,
+    decision: Decision,
+    backend: Backend,
+    costs: Costs | None = None,
 ) -> Callable[[Array], dict[str, float]]:
+    """Return the function from row numbers, int64, shape (m,), to the metrics of these rows and of each target."""
+
     def score_one(own: Goal, y: Array, predicted: Prediction, decided: Decision) -> dict[str, float]:
         return evaluate(
             own.task,
@@ -133,6 +145,7 @@ def _scorer(
             names,
             decided.threshold,
             own.n_classes,
+            costs=costs,
             quantiles=own.quantiles,
             backend=backend.host,
         )
