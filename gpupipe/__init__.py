@@ -42,6 +42,7 @@ _HOMES = {
     "LimitError": "gpupipe.errors",
     "Model": "gpupipe.inference.model",
     "ModelDiff": "gpupipe.inference.diff.model_diff",
+    "ModelUpdate": "gpupipe.pipeline.update.update",
     "Pipeline": "gpupipe.pipeline.api.pipeline",
     "PredictionWarning": "gpupipe.user_warnings",
     "QualityError": "gpupipe.errors",
@@ -69,6 +70,7 @@ _HOMES = {
     "to_jax": "gpupipe.tensors.exchange",
     "to_tensorflow": "gpupipe.tensors.exchange",
     "to_torch": "gpupipe.tensors.exchange",
+    "update_model": "gpupipe.pipeline.update.update",
 }
 
 if TYPE_CHECKING:  # the same names again: type checkers do not run `__getattr__`
@@ -106,6 +108,8 @@ if TYPE_CHECKING:  # the same names again: type checkers do not run `__getattr__
     from gpupipe.pipeline.comparison.run_list import list_runs as list_runs
     from gpupipe.pipeline.result import Run as Run
     from gpupipe.pipeline.result import load_run as load_run
+    from gpupipe.pipeline.update.update import ModelUpdate as ModelUpdate
+    from gpupipe.pipeline.update.update import update_model as update_model
     from gpupipe.splits.splitter import GroupTimeSplit as GroupTimeSplit
     from gpupipe.tensors.batch import TensorBatch as TensorBatch
     from gpupipe.tensors.batches import Batches as Batches

@@ -31,7 +31,7 @@ ESTIMATOR = "from sklearn.dummy import DummyClassifier\n\n\ndef make():\n    ret
 KERNEL = 'import gpupipe\n\n\n@gpupipe.kernel(out="float32", nulls="propagate")\ndef half(age):\n    return age / 2.0\n'
 JOIN = "{x: {path: %s, on: plan, cardinality: many_to_one}}"
 
-WRITING = ("run", "predict", "explain", "export", "init", "bench", "drift")
+WRITING = ("run", "update", "predict", "explain", "export", "init", "bench", "drift")
 # The document of a table:
 PRINTING = ("runs", "compare", "diff", "history", "verify", "plan", "gpus", "doctor", "kernels", "schema")
 
@@ -116,9 +116,12 @@ CALLS: dict[str, list[str]] = {
 
 def test_every_command_that_writes_a_file_has_force_and_private_ones_have_mode() -> None:
     options = {name: {word for option in command.params for word in option.opts} for name, command in commands()}
-    assert {name for name in options if "--force" in options[name]} == {*WRITING, *PRINTING, "promote"} - {"run"}
+    assert {name for name in options if "--force" in options[name]} == {*WRITING, *PRINTING, "promote"} - {
+        "run",
+        "update",
+    }
     assert {name for name in options if "--mode" in options[name]} == {*PRIVATE, "promote"}
-    assert set(CALLS) == {*WRITING, *PRINTING} - {"run"}
+    assert set(CALLS) == {*WRITING, *PRINTING} - {"run", "update"}
 
 
 @pytest.mark.parametrize("command", CALLS)

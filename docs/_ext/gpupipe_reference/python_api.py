@@ -40,6 +40,8 @@ GROUPS: dict[str, tuple[str, tuple[str, ...]]] = {
             "UntrustedModel",
             "Explanation",
             "DriftReport",
+            "update_model",
+            "ModelUpdate",
             "diff",
             "ModelDiff",
             "PredictionWarning",
