@@ -38,7 +38,8 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
             "day": pd.Timestamp("2024-01-01") + pd.to_timedelta(rng.integers(0, 90, N), unit="D"),
         }
     )  # fmt: skip
-    frame["left"] = np.where(frame["age"] + 9 * (frame["plan"] == "a") > 44, "yes", "no")
+    before = frame.sort_values("day", kind="stable").groupby("who")["age"].shift().fillna(0)
+    frame["left"] = np.where(frame["age"] + 9 * (frame["plan"] == "a") + 2 * before > 120, "yes", "no")
     frame.to_csv(path / "t.csv", index=False)
     frame.to_parquet(path / "t.parquet", row_group_size=70)
     orders = frame[["who", "day", "age"]].rename(columns={"day": "at", "age": "spend"})
@@ -153,6 +154,8 @@ def test_missing_and_repeated_keys_are_named_before_anything_is_written(gpupipe,
             assert (done.returncode, words in done.stderr) == (5, True), done.stderr
     assert "plan='a', shop=" in done.stderr.replace('"', "'").replace("'0'", "0")
     assert [path.name for path in tmp_path.iterdir()] == ["nulls.parquet"]
+    with pytest.raises(SchemaError, match="'k' has no value in data row 1"):
+        merged_scores.require_unique(pa.table({"k": [1.0, float("nan")]}), "rows")
 
 
 def test_rejected_rows_are_those_of_the_file_output_and_the_others_are_merged(gpupipe, folder: Path, tmp_path) -> None:

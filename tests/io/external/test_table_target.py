@@ -301,11 +301,13 @@ def test_other_targets_are_refused_without_their_passwords(to: str, words: str) 
 
 
 def test_a_wrong_password_is_not_shown(postgresql: PostgresqlServer) -> None:
-    target = TableTarget.parse(f"{postgresql.uri(password='wr0ng&word')}#scores")
-    with pytest.raises(DataError, match="password authentication failed") as error:
-        target.schema()
-    shown = f"{error.value} {target.label}"
-    assert not any(word in shown for word in ("wr0ng", PASSWORD, "ada:")) and "127.0.0.1" in shown
+    wrong = postgresql.uri(password="wr0ng&word")
+    for uri, words in ((wrong, "password authentication failed"), (wrong.replace("%26", "%zz"), "percent-encoded")):
+        target = TableTarget.parse(f"{uri}#scores")
+        with pytest.raises(DataError, match=words) as error:
+            target.schema()
+        shown = f"{error.value} {target.label}"
+        assert not any(word in shown for word in ("wr0ng", PASSWORD, "ada:")) and "127.0.0.1" in shown
 
 
 def test_a_folder_with_other_files_is_not_made_a_table(tmp_path: Path) -> None:
