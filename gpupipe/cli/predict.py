@@ -181,13 +181,11 @@ def command(
             safe_csv=safe_csv,
             log=say,
         )
-        if to is not None:
+        if output is None:
             from gpupipe.inference.scoring.merged_scores import predict_into_table
 
             more: dict[str, Any] = {"model_version": model_version, "run_time": run_time, **vars(settings)}
-            summary = predict_into_table(model, data, to, keys, **more)
-        elif output is None:
-            raise AssertionError
+            summary = predict_into_table(model, data, to or "", keys, **more)
         elif cluster is None or data is None:
             from gpupipe.inference.scoring.local import score
 
