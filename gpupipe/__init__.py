@@ -66,6 +66,7 @@ _HOMES = {
     "load_model": "gpupipe.inference.model",
     "load_run": "gpupipe.pipeline.result",
     "load_scorer": "gpupipe.inference.scorer.load",
+    "predict_into_table": "gpupipe.inference.scoring.merged_scores",
     "run": "gpupipe.pipeline.api.pipeline",
     "to_jax": "gpupipe.tensors.exchange",
     "to_tensorflow": "gpupipe.tensors.exchange",
@@ -99,6 +100,7 @@ if TYPE_CHECKING:  # the same names again: type checkers do not run `__getattr__
     from gpupipe.inference.model import load_model as load_model
     from gpupipe.inference.scorer.load import load_scorer as load_scorer
     from gpupipe.inference.scorer.scorer import Scorer as Scorer
+    from gpupipe.inference.scoring.merged_scores import predict_into_table as predict_into_table
     from gpupipe.inference.untrusted.model import UntrustedModel as UntrustedModel
     from gpupipe.pipeline.api.pipeline import Pipeline as Pipeline
     from gpupipe.pipeline.api.pipeline import run as run

@@ -32,6 +32,7 @@ SLOW = (
     "tests/cli/test_bench.py",
     "tests/cli/test_diff.py",
     "tests/cli/test_isolate.py",
+    "tests/cli/test_predict_into_table.py",
     "tests/cli/test_run_neural.py",
     "tests/cli/test_runs.py",
     "tests/cli/test_verify.py",

@@ -35,6 +35,7 @@ GROUPS: dict[str, tuple[str, tuple[str, ...]]] = {
         (
             "Model",
             "load_model",
+            "predict_into_table",
             "Scorer",
             "load_scorer",
             "UntrustedModel",
