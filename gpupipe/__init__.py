@@ -42,6 +42,8 @@ _HOMES = {
     "GroupTimeSplit": "gpupipe.splits.splitter",
     "LimitError": "gpupipe.errors",
     "Model": "gpupipe.inference.model",
+    "ModelDiff": "gpupipe.inference.diff.model_diff",
+    "ModelUpdate": "gpupipe.pipeline.update.update",
     "Pipeline": "gpupipe.pipeline.api.pipeline",
     "PredictionWarning": "gpupipe.user_warnings",
     "QualityError": "gpupipe.errors",
@@ -57,6 +59,7 @@ _HOMES = {
     "TensorBatch": "gpupipe.tensors.batch",
     "UntrustedModel": "gpupipe.inference.untrusted.model",
     "compare_runs": "gpupipe.pipeline.comparison.comparison",
+    "diff": "gpupipe.inference.diff.model_diff",
     "from_dlpack": "gpupipe.tensors.exchange",
     "kernel": "gpupipe_kernels.user.kernel",
     "list_runs": "gpupipe.pipeline.comparison.run_list",
@@ -64,10 +67,12 @@ _HOMES = {
     "load_model": "gpupipe.inference.model",
     "load_run": "gpupipe.pipeline.result",
     "load_scorer": "gpupipe.inference.scorer.load",
+    "predict_into_table": "gpupipe.inference.scoring.merged_scores",
     "run": "gpupipe.pipeline.api.pipeline",
     "to_jax": "gpupipe.tensors.exchange",
     "to_tensorflow": "gpupipe.tensors.exchange",
     "to_torch": "gpupipe.tensors.exchange",
+    "update_model": "gpupipe.pipeline.update.update",
 }
 
 if TYPE_CHECKING:  # the same names again: type checkers do not run `__getattr__`
@@ -88,6 +93,8 @@ if TYPE_CHECKING:  # the same names again: type checkers do not run `__getattr__
     from gpupipe.errors import RowSizeError as RowSizeError
     from gpupipe.errors import SchemaError as SchemaError
     from gpupipe.errors import StoppedError as StoppedError
+    from gpupipe.inference.diff.model_diff import ModelDiff as ModelDiff
+    from gpupipe.inference.diff.model_diff import diff as diff
     from gpupipe.inference.drift.report import DriftReport as DriftReport
     from gpupipe.inference.evaluation.evaluation import Evaluation as Evaluation
     from gpupipe.inference.explanation.explanation import Explanation as Explanation
@@ -95,6 +102,7 @@ if TYPE_CHECKING:  # the same names again: type checkers do not run `__getattr__
     from gpupipe.inference.model import load_model as load_model
     from gpupipe.inference.scorer.load import load_scorer as load_scorer
     from gpupipe.inference.scorer.scorer import Scorer as Scorer
+    from gpupipe.inference.scoring.merged_scores import predict_into_table as predict_into_table
     from gpupipe.inference.untrusted.model import UntrustedModel as UntrustedModel
     from gpupipe.pipeline.api.pipeline import Pipeline as Pipeline
     from gpupipe.pipeline.api.pipeline import run as run
@@ -104,6 +112,8 @@ if TYPE_CHECKING:  # the same names again: type checkers do not run `__getattr__
     from gpupipe.pipeline.comparison.run_list import list_runs as list_runs
     from gpupipe.pipeline.result import Run as Run
     from gpupipe.pipeline.result import load_run as load_run
+    from gpupipe.pipeline.update.update import ModelUpdate as ModelUpdate
+    from gpupipe.pipeline.update.update import update_model as update_model
     from gpupipe.splits.splitter import GroupTimeSplit as GroupTimeSplit
     from gpupipe.tensors.batch import TensorBatch as TensorBatch
     from gpupipe.tensors.batches import Batches as Batches

@@ -13,7 +13,7 @@
     │   ├── SchemaError       5  readable data that contradicts the schema
     │   │   └── RowError      5  rows given to a scorer, with each wrong cell
     │   └── ArtifactError     5  a corrupt, altered or unsupported model directory
-    ├── QualityError          6  complete run that misses a limit of `evaluate.fail_on`
+    ├── QualityError          6  complete run that misses a limit, or challenger that is not better
     └── StoppedError    128 + n  stopped by signal n: 130 Ctrl-C, 143 SIGTERM
 
 A message has three parts and fits on one screen: *what* is wrong, *where*, and what to *do*. The command line shows
@@ -315,7 +315,10 @@ class ArtifactError(DataError):
 
 
 class QualityError(GpupipeError):
-    """Complete run that misses a limit of ``evaluate.fail_on`` (exit code 6); `run` is the `gpupipe.Run`."""
+    """Complete run that misses a limit of ``evaluate.fail_on``, or challenger that is not better (exit code 6).
+
+    `run` is the `gpupipe.Run` that misses a limit; None otherwise.
+    """
 
     exit_code = 6
     title = "Quality limit missed"

@@ -5,11 +5,12 @@ from __future__ import annotations
 import hashlib
 import json
 import zipfile
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from importlib import metadata
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 from gpupipe.artifact import manifest
 from gpupipe.errors import ArtifactError
@@ -36,6 +37,17 @@ class ArtifactWriter:
             what = "expected a new or an empty directory"
             raise ArtifactError(what, where=str(folder), fix="name another directory")
         self._names: list[str] = []
+
+    @classmethod
+    @contextmanager
+    def reopened(cls, folder: Path) -> Iterator[Self]:
+        """Add parts to a finished directory: its manifest then lists them as well."""
+        values, _ = manifest.load(folder)
+        writer = cls.__new__(cls)
+        writer.folder, writer._names = folder, list(values["files"])
+        yield writer
+        content = {key: value for key, value in values.items() if key not in manifest.OWN_KEYS}
+        writer.finish(content, values["libraries"])
 
     def json(self, name: str, value: Any, compact: bool = False) -> None:
         """Write plain values (dict, list, str, int, finite float, bool, None) as JSON; `compact`: on one line."""
@@ -82,7 +94,7 @@ class ArtifactWriter:
         taken = sorted(set(content) & set(manifest.OWN_KEYS))
         if taken:
             raise ArtifactError(f"reserved manifest keys in content: {', '.join(taken)}", where=str(self.folder))
-        found = {path.name for path in self.folder.iterdir()} - {manifest.NAME}
+        found = {path.name for path in self.folder.iterdir()} - {manifest.NAME, manifest.CARD}
         if found != set(self._names):
             odd = ", ".join(sorted(found ^ set(self._names)))
             raise ArtifactError(f"unwritten or unregistered parts: {odd}", where=str(self.folder))

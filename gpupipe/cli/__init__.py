@@ -27,11 +27,16 @@ COMMANDS = {
     "explain": "Write how much each column contributes to each prediction.",
     "drift": "Compare a table with the training rows of a model.",
     "evaluate": "Measure a model on new rows; estimate its metrics where labels are not known yet.",
+    "update": "Train a challenger of a model on new rows, and compare both.",
     "serve": "Serve predictions of a model over HTTP.",
     "export": "Copy a trained model into a separate folder and verify it.",
+    "promote": "Make a model the current one of a folder of generations.",
+    "rollback": "Return to the generation of a folder that was current before.",
+    "history": "List the generations of a model or folder, with their verdicts and promotions.",
     "verify": "Check that a model predicts on this machine what it predicted in training.",
     "runs": "List runs: target, best model, metric, device and time of each.",
     "compare": "Compare runs: metrics with intervals, settings, columns, data and versions.",
+    "diff": "Compare two models, and their predictions for the same rows.",
     "open": "Open the report of a run in the browser.",
     "init": "Read a table and write a starter configuration for it.",
     "check": "Check a configuration and a sample of its data, without training.",
@@ -100,8 +105,8 @@ def cli(invocation: Invocation, debug: bool) -> None:
 def main(args: Sequence[str] | None = None) -> int:
     """Run the command line `args` (default: ``sys.argv``) and return the exit code.
 
-    0 success, 1 internal error, 2 configuration or usage, 3 does not fit, 4 device requirement not met, 5 data, 130
-    interrupted, 143 terminated.
+    0 success, 1 internal error or a condition of `gpupipe diff`, 2 configuration or usage, 3 does not fit, 4 device
+    requirement not met, 5 data, 130 interrupted, 143 terminated.
     """
     invocation = Invocation()
     if args is None:

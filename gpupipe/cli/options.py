@@ -120,7 +120,7 @@ mode_option = click.option(
 """Option of commands whose outputs may contain personal data; other outputs get the permissions of the umask."""
 
 
-def _writable(ctx: click.Context, param: click.Parameter, value: Path | None) -> Path | None:
+def writable_file(ctx: click.Context, param: click.Parameter, value: Path | None) -> Path | None:
     """Return the file to write; raise ConfigError if that is impossible, before any work."""
     if value is not None:
         from gpupipe.files.file import require_writable_file
@@ -140,7 +140,7 @@ def output_file_option(
 
     With ``callback=None``, the command itself checks the file, because it may be a folder, or has a default.
     """
-    attributes = {"metavar": "FILE", "callback": _writable, **attributes}
+    attributes = {"metavar": "FILE", "callback": writable_file, **attributes}
     option = click.option("-o", "--output", *further, name, type=click.Path(path_type=Path), help=help, **attributes)
     flag = click.option("--force", is_flag=True, is_eager=True, expose_value=False, callback=_set_policy, help=force)
     return lambda command: option(flag(command))
@@ -153,18 +153,24 @@ def json_options(command: Command) -> Command:
 
 
 def emit(
-    document: Any, as_json: bool, output: Path | None, show: Callable[[], None], inputs: Sequence[ProtectedInput] = ()
+    document: Any,
+    as_json: bool,
+    output: Path | None,
+    show: Callable[[], None],
+    inputs: Sequence[ProtectedInput] = (),
+    is_private: bool = False,
 ) -> None:
     """Write a document to `output`, if it is given, and print it: as JSON, or with `show`.
 
-    Raise ConfigError if `output` is one of the `inputs`.
+    A private document has values of rows, and the permissions of ``--mode``. Raise ConfigError if `output` is one of
+    the `inputs`.
     """
     if output is not None:
         from gpupipe.files.file import write_text
         from gpupipe.io.output_conflicts import require_no_conflict
 
         require_no_conflict(output, inputs)
-        write_text(output, json.dumps(document, indent=2) + "\n", is_private=False)
+        write_text(output, json.dumps(document, indent=2) + "\n", is_private)
     if as_json:
         click.echo(json.dumps(document, indent=2))
     else:

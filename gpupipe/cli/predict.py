@@ -1,10 +1,10 @@
-"""Command ``gpupipe predict RUN_OR_MODEL INPUT -o FILE``: batch scoring."""
+"""Command ``gpupipe predict RUN_OR_MODEL INPUT -o FILE`` or ``--to TABLE``: batch scoring."""
 
 from __future__ import annotations
 
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import click
 
@@ -34,10 +34,28 @@ if TYPE_CHECKING:
 @output_file_option(
     "The .csv or .parquet file to write; with --cluster, a new folder of Parquet files.",
     metavar="PATH",
-    required=True,
     callback=None,
+    force="Replace an existing output file; folders are never replaced. Not needed with --to, which merges.",
 )
 @mode_option
+@click.option(
+    "--to",
+    metavar="TABLE",
+    help="Merge the scores into this table instead: postgresql://USER@HOST/NAME#SCHEMA.TABLE, sqlite:///FILE#TABLE, "
+    "duckdb:///FILE#TABLE or delta://PATH. Rows with the same key are replaced, in one transaction; a repeated command "
+    "changes nothing.",
+)
+@click.option(
+    "--key",
+    "keys",
+    metavar="COLUMN",
+    multiple=True,
+    help="With --to: a column that identifies a row of the table, of INPUT, or model_version or run_time. Repeatable.",
+)
+@click.option("--model-version", is_flag=True, help="With --to: add the column model_version, 12 digits of a hash.")
+@click.option(
+    "--run-time", is_flag=True, help="With --to: add the column run_time: --as-of, or else the start, in UTC."
+)
 @copied_column_options
 @click.option(
     "--explain",
@@ -54,7 +72,13 @@ if TYPE_CHECKING:
     show_default=True,
     help="Handling of rows with invalid values. error: exit with code 5. reject: write them to OUTPUT.rejected.csv "
     "with the reason. null: score them with the invalid cells missing. reject and null add the column `row`, the "
-    "position in INPUT, counted from 0.",
+    "position in INPUT, counted from 0, except with --to.",
+)
+@click.option(
+    "--errors-to",
+    metavar="FILE",
+    type=click.Path(path_type=Path),
+    help="The .csv or .parquet file of rejected rows, instead of OUTPUT.rejected.csv; --to has no default.",
 )
 @table_option
 @safe_csv_option
@@ -73,13 +97,18 @@ if TYPE_CHECKING:
 def command(
     model: Path,
     data: str | None,
-    output: Path,
+    output: Path | None,
+    to: str | None,
+    keys: tuple[str, ...],
+    model_version: bool,
+    run_time: bool,
     ids: tuple[str, ...],
     no_id: bool,
     keep: tuple[str, ...],
     explain: int | None,
     source_options: tuple[str, ...],
     on_error: Literal["error", "reject", "null"],
+    errors_to: Path | None,
     tables: tuple[str, ...],
     safe_csv: bool,
     as_of: str | None,
@@ -93,20 +122,30 @@ def command(
 ) -> None:
     """Score INPUT (a file, glob, folder or URL) with the model of a run directory, or a model directory.
 
-    The output has one row for each row of INPUT, in the same order: the copied columns, the prediction, and the
-    probability of each class. With --cluster, the workers must reach INPUT and the output folder under the same paths.
+    The output, -o or --to, has one row for each row of INPUT, in the same order: the copied columns, the prediction,
+    and the probability of each class. With --cluster, the workers must reach INPUT and the output folder under the same
+    paths.
 
     Without INPUT, every key with an event before --as-of is scored; this needs a model trained on event tables.
     """
     if no_id and ids:
         raise click.UsageError("--no-id cannot be combined with --id")
+    if (output is None) == (to is None):
+        raise click.UsageError("expected one output: -o PATH or --to TABLE")
+    if to is None and (keys or model_version or run_time):
+        raise click.UsageError("--key, --model-version and --run-time require --to")
+    if to is not None and cluster is not None:
+        raise click.UsageError("--to cannot be combined with --cluster")
+    if errors_to is not None and on_error == "error":
+        raise click.UsageError("--errors-to requires --on-error reject or null")
     with use_command_line_terms():
         if cluster is not None and on_error != "error":
             raise ConfigError(
                 f"--on-error {on_error} is not supported with --cluster: each worker has only some of the rows",
                 fix="score on one machine, or remove --on-error",
             )
-        if safe_csv and (cluster is not None or output.suffix == ".parquet"):
+        written = output or errors_to
+        if safe_csv and (cluster is not None or written is None or written.suffix == ".parquet"):
             raise ConfigError("--safe-csv requires a CSV output; this one is Parquet", fix="remove --safe-csv")
         model_limits = parse_limits(limits, untrusted, cluster)
         import json
@@ -135,13 +174,19 @@ def command(
             as_of=as_of,
             adjust=adjust,
             on_error=on_error,
+            errors_to=errors_to,
             ids=() if no_id else ids or None,
             keep=keep,
             explain=explain or 0,
             safe_csv=safe_csv,
             log=say,
         )
-        if cluster is None or data is None:
+        if output is None:
+            from gpupipe.inference.scoring.merged_scores import predict_into_table
+
+            more: dict[str, Any] = {"model_version": model_version, "run_time": run_time, **vars(settings)}
+            summary = predict_into_table(model, data, to or "", keys, **more)
+        elif cluster is None or data is None:
             from gpupipe.inference.scoring.local import score
 
             summary = score(model, data, output, settings)

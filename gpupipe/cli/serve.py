@@ -51,7 +51,7 @@ def _settings_options(command: Callable[..., int]) -> Callable[..., int]:
 @_settings_options
 @untrusted_options
 def command(model: str, untrusted: bool, limits: tuple[str, ...], **options: Any) -> int:
-    """Serve predictions of a model over HTTP: of a run directory, a model directory, or a symbolic link to one.
+    """Serve predictions of a model over HTTP: of a run or model directory, a folder of generations, or a link to one.
 
     The address is printed on stdout when the server is ready; open it in a browser for a form and an example request.
     A new model in RUN_OR_MODEL replaces the old one without interruption if it loads and has the same columns and

@@ -12,8 +12,8 @@ import os
 import secrets
 import shutil
 import time
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from gpupipe.units import DAY_SECONDS
@@ -62,6 +62,21 @@ def hold(path: Path) -> int | None:
         return lock
     os.close(lock)  # another process swept the directory before it was locked here
     return None
+
+
+@contextmanager
+def locked(folder: Path) -> Iterator[None]:
+    """Lock a directory while the block runs, after waiting for other processes; file systems without locks have none.
+
+    Raise OSError if the directory cannot be opened.
+    """
+    lock = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        with suppress(OSError):
+            fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(lock)
 
 
 def is_draft(path: Path) -> bool:

@@ -366,7 +366,7 @@ def load_model(
     Parameters
     ----------
     path : str or Path
-        A model directory, or a run directory that contains one.
+        A model directory, a run directory that contains one, or a folder of generations.
     device : {"auto", "cpu", "gpu"}
         Where features are computed. ``"auto"``: a GPU if there is a usable one. Untrusted models run on the CPU.
     allow_code : bool

@@ -177,18 +177,7 @@ class TableOrigin(Settings):
     @field_validator("uri")
     @classmethod
     def _names_a_database(cls, uri: str | None) -> str | None:
-        scheme, colon, rest = (uri or "").partition("://")
-        scheme = "postgresql" if scheme == "postgres" else scheme
-        if uri is not None and not (colon and scheme in DATABASES):
-            # Not shown: it may contain a password.
-            raise ValueError(f"expected a URI that starts with {', '.join(f'{each}://' for each in DATABASES)}")
-        if scheme in ("sqlite", "duckdb") and uri != "duckdb://" and not DATABASE_FILE.fullmatch(uri or ""):
-            raise ValueError(f"expected {scheme}:///FILE{', or duckdb:// to query files' * (scheme == 'duckdb')}")
-        if scheme == "postgresql" and "sslkeylogfile" in dict(
-            parse_qsl(rest.partition("?")[2], keep_blank_values=True)
-        ):
-            raise ValueError("sslkeylogfile: libpq would write the keys of the connection to this file; remove it")
-        return None if uri is None else f"{scheme}://{rest}"
+        return None if uri is None else normalize_uri(uri)
 
     @field_validator("catalog")
     @classmethod
@@ -263,6 +252,19 @@ class TableOrigin(Settings):
         """Return these settings for rows that were written to files at `path`."""
         gone = dict.fromkeys((*ORIGINS, *ORIGIN_OF))
         return self.model_copy(update={**gone, "path": path, "format": file_format, "outside_files": False})
+
+
+def normalize_uri(uri: str) -> str:
+    """Return the URI of a database as drivers take it; raise ValueError, without the URI, if it names none."""
+    scheme, colon, rest = uri.partition("://")
+    scheme = "postgresql" if scheme == "postgres" else scheme
+    if not (colon and scheme in DATABASES):
+        raise ValueError(f"expected a URI that starts with {', '.join(f'{each}://' for each in DATABASES)}")
+    if scheme in ("sqlite", "duckdb") and uri != "duckdb://" and not DATABASE_FILE.fullmatch(uri):
+        raise ValueError(f"expected {scheme}:///FILE{', or duckdb:// to query files' * (scheme == 'duckdb')}")
+    if scheme == "postgresql" and "sslkeylogfile" in dict(parse_qsl(rest.partition("?")[2], keep_blank_values=True)):
+        raise ValueError("sslkeylogfile: libpq would write the keys of the connection to this file; remove it")
+    return f"{scheme}://{rest}"
 
 
 def database_name(uri: str) -> str:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -16,6 +17,21 @@ from gpupipe.typing import HostArray
 MOST_RESAMPLED = 10_000  # rows; the error of a larger sample is derived from theirs
 FEWEST_ROWS = 20  # fewer say too little about their own spread
 Z_95 = 1.959964  # of a normal distribution, two-sided
+PAIRED_RESAMPLES = 200
+
+
+@dataclass(frozen=True)
+class MetricChange:
+    """Metric of two models on the same rows; `low` and `high` are the 95% interval of the difference, new minus old.
+
+    They are NaN if the rows are too few for an interval.
+    """
+
+    old: float
+    new: float
+    difference: float
+    low: float = math.nan
+    high: float = math.nan
 
 
 def class_strata(y: HostArray, has_classes: bool) -> HostArray:
@@ -57,6 +73,35 @@ def sampling_errors(
         draws.append(score(units if groups is None else np.concatenate([rows[unit] for unit in units])))
     scale = math.sqrt(n_base / n_units)
     return {name: (np.array([draw[name] for draw in draws]) - value) * scale for name, value in values.items()}
+
+
+def paired_changes(
+    first: Callable[[HostArray], Mapping[str, float]],
+    second: Callable[[HostArray], Mapping[str, float]],
+    strata: HostArray,
+    groups: HostArray | None = None,
+    *,
+    n_resamples: int = PAIRED_RESAMPLES,
+    most_rows: int = MOST_RESAMPLED,
+) -> dict[str, MetricChange]:
+    """Return the change of each metric from the first to the second model, with the normal interval of the bootstrap.
+
+    Both are scored on the same samples, which cancels the errors that they share. The interval shows how much the
+    difference depends on the tested rows, not on the training rows. The arguments are those of `sampling_errors`.
+    """
+    old, new = (score(np.arange(len(strata))) for score in (first, second))
+
+    def difference(rows: HostArray) -> dict[str, float]:
+        one, two = (score(rows) for score in (first, second))
+        return {name: two[name] - one[name] for name in one}
+
+    values = {name: new[name] - value for name, value in old.items()}
+    errors = sampling_errors(difference, values, strata, groups, n_resamples=n_resamples, most_rows=most_rows)
+    found = {}
+    for name, value in values.items():
+        margin = math.nan if np.isnan(errors[name]).all() else Z_95 * float(np.nanstd(errors[name]))
+        found[name] = MetricChange(old[name], new[name], value, value - margin, value + margin)
+    return found
 
 
 def _rows_by_group(groups: HostArray) -> list[HostArray]:

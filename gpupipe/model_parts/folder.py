@@ -8,14 +8,16 @@ from pathlib import Path
 from gpupipe.artifact.manifest import NAME as MANIFEST
 from gpupipe.errors import ArtifactError, did_you_mean
 from gpupipe.io.output_conflicts import ProtectedInput
+from gpupipe.model_parts.generations import POINTER, current_generation
 
 RUN_DIRECTORY = ("config.yaml", "metrics.json")  # files of every run directory, including those without run.json
 
 
 def model_folder(path: str | Path) -> Path:
-    """Return the model directory of a path, which is that directory or a run directory.
+    """Return the model directory of a path: that directory, the one in a run directory, or the current generation.
 
-    Raise ArtifactError if there is none; the message says what the path is instead.
+    The current generation of a folder may change at any time, so use the returned path for all files of a model. Raise
+    ArtifactError if there is none; the message says what the path is instead.
     """
     try:
         return _find_model(Path(path))
@@ -33,6 +35,8 @@ def _find_model(folder: Path) -> Path:
         return inner
     if (folder / MANIFEST).is_file():
         return folder
+    if os.path.lexists(folder / POINTER):
+        return current_generation(folder)
     raise _no_model(folder)
 
 
@@ -58,10 +62,11 @@ def _no_model(folder: Path) -> ArtifactError:
 
 
 def model_inputs(model: str | os.PathLike[str]) -> list[ProtectedInput]:
-    """Return the directory of a model, and the run directory that contains it."""
+    """Return the directory of a model, and the run directory that contains it; or the folder of generations."""
     path = Path(model)
     is_model = (path / MANIFEST).is_file()
-    found = [path] if is_model or (path / "model" / MANIFEST).is_file() else []  # else loading raises the error
+    has_model = is_model or (path / "model" / MANIFEST).is_file() or (path / POINTER).is_file()
+    found = [path] if has_model else []  # else loading raises the error
     run = path.resolve().parent
     if is_model and all((run / name).is_file() for name in RUN_DIRECTORY):
         found.append(run)

@@ -13,6 +13,8 @@ from gpupipe.tasks import TargetSpec, Task, View
 if TYPE_CHECKING:
     from gpupipe.backends.base import Backend
     from gpupipe.models.base import BestRound
+    from gpupipe.models.continuation import StartingModel
+    from gpupipe.models.fitted.seen_rows import SeenRows
     from gpupipe.typing import Array
 
 
@@ -102,11 +104,18 @@ class FitContext:
     targets: Sequence[TargetSpec] = ()  # the targets of the task multioutput; `y` has a column for each
     # Of a matrix in the combined view: the columns of each view.
     views: Mapping[View, tuple[int, ...]] = field(default_factory=dict)
+    # The model whose training continues; None: it starts from zero.
+    start: StartingModel | None = None
     # Called with the best round on `validation` once a training has found it.
     report_rounds: Callable[[BestRound], None] = ignore_rounds
     # Called with the prediction of each row by the trees of a forest that were not grown on it, shape (n,), or (n, k)
     # for the classes that occur. None: not computed. Forests with ``bootstrap`` on the CPU only.
     report_out_of_bag: Callable[[Array], None] | None = None
+
+    @property
+    def seen_rows(self) -> SeenRows | None:
+        """Sums of the rows that a linear model, whose training continues, was trained on."""
+        return None if self.start is None else self.start.model.seen_rows
 
     @property
     def device_backend(self) -> Backend | None:

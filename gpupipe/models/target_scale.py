@@ -34,6 +34,10 @@ class TargetScale:
     @staticmethod
     def of(model: ModelSettings, y: Array | None, context: FitContext) -> TargetScale | None:
         """Return the scale on which `model` learns the target, shape (n,) or (n, n_targets); None for its own."""
+        if context.start is not None:  # its trees have learned these units
+            return (
+                TargetScale(tuple(NumberUnit(*unit) for unit in context.start.units)) if context.start.units else None
+            )
         tasks = [target.task for target in context.targets] or [context.task]
         if y is None or not any(task in REGRESSION or task == "quantile" for task in tasks):
             return None
@@ -81,6 +85,7 @@ def fit_on_scale(
         report(found * scale.units[0].unit + scale.units[0].offset)
 
     own = replace(context, validation=held, report_out_of_bag=None if report is None else report_scaled)
+    own = replace(own, start=None if context.start is None else context.start.unscaled)
     fitted = fit_one(scale.apply(y), own)
     return FittedScaledTarget(
         (fitted,),

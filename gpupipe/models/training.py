@@ -80,6 +80,9 @@ def fit(
         assert y is not None
         return fit_targets(model, y, context, lambda one, y, own: fit(one, X, y, own, sample_weight, n_threads))
     rows = prepare_rows(model, X, y, context, sample_weight)
+    if (start := context.start) is not None:
+        start.require_classes(rows.classes)
+        model = start.settings(model, len(X))
     threads = n_threads or context.backend.n_threads
     if isinstance(model, NeuralSettings):
         return _fit_network(model, rows, context, threads)

@@ -58,7 +58,7 @@ from gpupipe.timeline.timeline import Listener, Stage, Timeline
 from gpupipe.trackers.run_tracker import RunTracker
 from gpupipe.training.checkpoints.keys import inputs_key
 from gpupipe.training.checkpoints.store import CheckpointStore
-from gpupipe.training.fit import TrainedModel
+from gpupipe.training.fit import TrainedModel, TrainingStart
 from gpupipe.training.job import Candidate, Job
 from gpupipe.training.preparation.identifiers import find_identifiers
 from gpupipe.training.preparation.input_copies import list_inputs
@@ -85,6 +85,7 @@ def run_pipeline(
     resume: bool = False,
     n_processes: int = 1,
     stop_signal: StopSignal | None = None,
+    start: TrainingStart | None = None,
 ) -> Run:
     """Run a configuration and write a run directory.
 
@@ -93,6 +94,7 @@ def run_pipeline(
     - `resume`: resume from the checkpoints of an interrupted run
     - `n_processes`: number of processes that train each neural network
     - `stop_signal`: signal that stops the run at its next safe point
+    - `start`: features and model of the only candidate, whose training continues
 
     Raises
     ------
@@ -139,7 +141,8 @@ def run_pipeline(
             report_trial=tracker.trial_ended,
         )
         services = RunServices(resources, store, key, directory, tracker, stack)
-        split = split_rows(open_job(config, backend, timeline, workers, files), services)
+        job = replace(open_job(config, backend, timeline, workers, files), start=start)
+        split = split_rows(job, services)
         explained = explain(train_candidates(split, services))
         failure = export(explained, services)
         if config.report.enabled:

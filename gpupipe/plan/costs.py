@@ -115,7 +115,8 @@ NETWORK_ROW = 32  # bytes per row: target, order, and mask of held-out rows
 NETWORK_WEIGHT = 28  # bytes per weight: value, gradient, two moments, best so far, update and temporary
 # A tree of a forest, fully grown on a noisy target: bytes of a node, and of each number that it predicts. Rows of one
 # class share leaves: measured with 2 to 50 classes.
-NODE, NODE_VALUE, CLASS_NODES = 64, 8, 1.1
+NODE, NODE_VALUE = 64, 8
+CLASS_NODES = 1.1
 DIFFERENT_ROWS = 0.632  # share of the rows in a sample with replacement
 DEEP = 40  # depth that is never full
 

@@ -14,12 +14,13 @@ import numpy as np
 import pyarrow as pa
 
 from gpupipe.inference.prediction.prediction_table import label_kind
+from gpupipe.inference.scorer.outputs import Output
 from gpupipe.io.arrow_types import UnusableColumn, plain_column
 from gpupipe.serve.coalescer import Columns
 from gpupipe.serve.explanations import explained_outputs
 from gpupipe.serve.problems import RequestProblem
 from gpupipe.serve.request_rows import Explanations, require_rows, rows_of
-from gpupipe.serve.served_model import Output, ServedModel
+from gpupipe.serve.served_model import ServedModel
 
 WORK_A_BATCH, WORK_A_ROW = 100, 10  # in levels: what a batch costs, and what a row may cost
 RECORD_BATCH = 3  # of the union MessageHeader in Arrow's Message.fbs

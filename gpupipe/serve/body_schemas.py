@@ -11,13 +11,14 @@ from collections.abc import Collection, Sequence
 from typing import Any, get_args
 
 from gpupipe.inference.drift.severity import SEVERITIES
+from gpupipe.inference.scorer.outputs import Output
 from gpupipe.models.contributions.base import Scale
 from gpupipe.rules import ColumnRules
 from gpupipe.serve.explanations import ExplainedOutput, explained_outputs, is_explainable
 from gpupipe.serve.inference import DATATYPES, NUMBERS, TEXT, datatype_of
 from gpupipe.serve.model_schema import describe_columns
 from gpupipe.serve.problems import CODES
-from gpupipe.serve.served_model import Output, ServedModel
+from gpupipe.serve.served_model import ServedModel
 from gpupipe.serve.settings import ServeSettings
 from gpupipe.table.schema import declare, expected_time
 from gpupipe.table.time_texts import SYNTAX, is_strict, json_pattern, pattern_of

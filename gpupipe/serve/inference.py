@@ -14,11 +14,12 @@ from typing import Any
 import numpy as np
 import orjson
 
+from gpupipe.inference.scorer.outputs import Output
 from gpupipe.serve.bodies import JSON, parse_json
 from gpupipe.serve.coalescer import Columns
 from gpupipe.serve.problems import Headers, RequestProblem
 from gpupipe.serve.request_rows import require_rows, rows_of
-from gpupipe.serve.served_model import Output, ServedModel
+from gpupipe.serve.served_model import ServedModel
 
 BINARY = b"application/octet-stream"
 HEADER_LENGTH = b"inference-header-content-length"

@@ -2,25 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable
+from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import chain, starmap
 from pathlib import Path
 from time import time
-from typing import Any, Literal
-
-import numpy as np
+from typing import Any
 
 from gpupipe.artifact import ArtifactReader
 from gpupipe.artifact.manifest import NAME as MANIFEST
 from gpupipe.backends.engines import scorer_engine
 from gpupipe.errors import ConfigError, GpupipeError
 from gpupipe.inference.prediction.prediction_arrays import prediction_values
+from gpupipe.inference.scorer.outputs import Output, incompatibilities, outputs_of
 from gpupipe.inference.scorer.scorer import Scorer
 from gpupipe.model_parts.decision import Decision
 from gpupipe.model_parts.folder import model_folder
-from gpupipe.model_parts.goal import Goal, output_of_target
+from gpupipe.model_parts.goal import Goal
 from gpupipe.models.fitted.prediction import Prediction
 from gpupipe.serve.coalescer import Coalescer, Columns
 from gpupipe.serve.served_reference import ServedReference
@@ -28,20 +27,6 @@ from gpupipe.serve.served_reference import ServedReference
 TRAINING = "training_summary.json"
 
 Identity = tuple[str, int, int, int]
-OutputType = Literal["text", "boolean", "integer", "number"]
-
-
-@dataclass(frozen=True)
-class Output:
-    """An output of a model, as a column of ``gpupipe predict``.
-
-    `labels` are the classes, of a predicted class. `target` is set if there are several targets.
-    """
-
-    name: str
-    type: OutputType
-    labels: tuple[Any, ...] = ()
-    target: str = ""
 
 
 @dataclass(frozen=True, eq=False)
@@ -67,10 +52,10 @@ class ServedModel:
     ) -> ServedModel:
         """Load, check and warm up a model.
 
-        `path` is a run directory, a model directory, or a symbolic link to one. `name` defaults to that of its run. If
-        `allow_code`, the Python code in the model may run. If `prepare_explanations`, the first explanation should take
-        no longer than later ones. Raise ArtifactError if the model is missing, corrupt, or has an unsupported format;
-        ConfigError if it predicts from further tables, or from code that is not allowed; DataError, ConfigError if
+        `path` is a run directory, a model directory, a folder of generations, or a symbolic link to one. `name`
+        defaults to that of its run. If `allow_code`, the Python code in the model may run. If `prepare_explanations`,
+        the first explanation should take no longer than later ones. Raise ArtifactError if the model is missing,
+        corrupt, or has an unsupported format; ConfigError if it has code that is not allowed; DataError, ConfigError if
         explanations are to be prepared, and the model cannot be explained.
         """
         from gpupipe.inference.scorer.load import open_scorer
@@ -87,7 +72,7 @@ class ServedModel:
         names = set(scorer.inputs)
         training = {column: summary for column, summary in training.items() if column in names}
         name = name or str(scorer.manifest.get("name", "model"))
-        outputs = _outputs(scorer)
+        outputs = outputs_of(scorer)
         reference = ServedReference.load(reader, scorer, [output.name for output in outputs])
         return ServedModel(scorer, name, training, outputs, reference, identity)
 
@@ -124,17 +109,7 @@ class ServedModel:
 
     def refuse_incompatible(self, new: ServedModel) -> None:
         """Raise ConfigError if clients of this model cannot use `new`: other inputs, outputs or task."""
-        mine, theirs = _kinds(self.scorer), _kinds(new.scorer)
-        problems = [f"the column {name!r} is not an input of the served model" for name in theirs if name not in mine]
-        problems += [
-            f"the column {name!r} is {kind}; it is {mine[name]} in the served model"
-            for name, kind in theirs.items()
-            if mine.get(name, kind) != kind
-        ]
-        if new.scorer.goal.task != self.scorer.goal.task:
-            problems.append(f"its task is {new.scorer.goal.task}; that of the served model is {self.scorer.goal.task}")
-        elif new.outputs != self.outputs:
-            problems.append("its outputs differ from those of the served model")
+        problems = incompatibilities(self.scorer, new.scorer, "the served model")
         if problems:
             raise ConfigError(
                 "the new model is not compatible with the served one:",
@@ -144,7 +119,7 @@ class ServedModel:
 
 
 def identify(path: str | Path) -> Identity | None:
-    """Return what changes when a model is replaced: the directory that a link names, and its manifest's identity.
+    """Return what changes when a model is replaced: the directory that a link or pointer names, and its manifest.
 
     None while the path has no model.
     """
@@ -169,42 +144,3 @@ def _columns(prediction: Prediction, goal: Goal, decision: Decision) -> Columns:
     ends = () if intervals is None else intervals.interval(prediction.output)
     columns = [values] if values.ndim == 1 else list(values.T)
     return [column.tolist() for column in (*columns, *ends)]
-
-
-def _kinds(scorer: Scorer) -> dict[str, str]:
-    return {column.source: column.kind for column in scorer.columns}
-
-
-def _outputs(scorer: Scorer) -> tuple[Output, ...]:
-    goal, decision = scorer.goal, scorer.decision
-    if goal.targets:
-        outputs: list[Output] = []
-        for own, decided in zip(goal.targets, decision.targets, strict=True):
-            for output in _outputs_of(own, decided):
-                outputs.append(replace(output, name=output_of_target(output.name, own), target=own.target or ""))
-        return tuple(outputs)
-    if goal.task == "embedding":
-        row = scorer.encoder.encode([dict.fromkeys(scorer.inputs)])
-        width = scorer.values(scorer.predict_cells(row)).shape[1]
-        return tuple(Output(f"embedding_{i}", "number") for i in range(width))
-    return _outputs_of(goal, decision)
-
-
-def _outputs_of(goal: Goal, decision: Decision) -> tuple[Output, ...]:
-    """Return the outputs of one target, or of clusters."""
-    has_intervals = decision.intervals is not None
-    if goal.labels:
-        probabilities = [Output(f"probability_{label}", "number") for label in goal.label_texts]
-        sets = [Output(f"set_{label}", "boolean") for label in goal.label_texts] if has_intervals else []
-        return Output("prediction", _label_type(goal.labels), goal.labels), *probabilities, *sets
-    if goal.task == "clustering":
-        return Output("prediction", "integer"), Output("distance", "number")
-    ends = ["lower", "upper"] if has_intervals else []
-    return tuple(Output(name, "number") for name in [*(goal.quantile_names or ["prediction"]), *ends])
-
-
-def _label_type(labels: Sequence[Any]) -> OutputType:
-    if all(type(label) is int for label in labels):  # NumPy has no type for those of more than 64 bits
-        return "integer"
-    kind = np.array(labels).dtype.kind
-    return {"b": "boolean", "f": "number"}.get(kind, "text")  # type: ignore[return-value]

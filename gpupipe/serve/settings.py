@@ -67,7 +67,7 @@ def setting(option: str, default: Any, help: str, *, unit: str = "", **attribute
 class ServeSettings:
     """Address, processes and limits of a server; each help text is that of the field's option."""
 
-    model: str  # a run directory, a model directory, or a symbolic link to one
+    model: str  # a run directory, a model directory, a folder of generations, or a symbolic link to one
     host: str = setting("--host", "127.0.0.1", "Address to listen on.")
     port: int = setting("--port", 8080, "Port to listen on. 0: a free port, which is printed.", low=0, high=65535)
     workers: int = setting(

@@ -15,6 +15,7 @@ from mlflow.entities import Dataset, DatasetInput, Metric, Param, RunTag
 from mlflow.exceptions import MlflowException
 from mlflow.tracking import MlflowClient
 
+from gpupipe.files.author import account_name
 from gpupipe.trackers.tracker import ExperimentTracker, MetricPoint, RunStatus, TrackedDataset
 
 # Limits of MLflow 3.17 (mlflow.utils.validation): characters, and entries of one request.
@@ -59,7 +60,7 @@ class MlflowTracker(ExperimentTracker):
         own = {
             **tags,
             ATTEMPT: self._attempts[run],
-            "mlflow.user": _user(),
+            "mlflow.user": account_name(),
             "mlflow.source.name": "gpupipe",
             "mlflow.source.type": "LOCAL",
         }
@@ -175,12 +176,3 @@ def _key(name: str) -> str:
     """Return a name of a parameter, metric or tag that MLflow accepts: it must also be a plain relative path."""
     parts = [part if part.strip(".") else "_" for part in BAD_IN_KEY.sub("_", name).split("/")]
     return "/".join(parts)[:MOST_IN_KEY].rstrip("/")
-
-
-def _user() -> str:
-    import getpass
-
-    try:
-        return getpass.getuser()
-    except (KeyError, OSError):  # a container without this user
-        return "unknown"

@@ -17,9 +17,11 @@ from gpupipe.features.program.fit import fit_features
 from gpupipe.features.program.fitted import FittedFeatures, write_matrix
 from gpupipe.features.program.target import Target
 from gpupipe.features.statistics.training import Statistics, make_statistics
+from gpupipe.features.statistics.training_summary import summarize
 from gpupipe.model_parts.goal import Goal
 from gpupipe.models import ONE_PROCESS, FitContext, FittedModel, Resources
 from gpupipe.models.best import Best
+from gpupipe.models.continuation import StartingModel
 from gpupipe.models.matrix import fit_matrix
 from gpupipe.report.search_record import SearchRecord
 from gpupipe.table.blocks import EncodedTable
@@ -52,6 +54,20 @@ class TrainedModel:
         return replace(self, features=self.features.of_columns(columns), model=self.model.of_columns(columns))
 
 
+@dataclass(frozen=True)
+class TrainingStart:
+    """Features that are not learned again, and the model whose training continues on them."""
+
+    features: FittedFeatures
+    model: StartingModel
+
+    def with_rows(self, statistics: Statistics) -> FittedFeatures:
+        """Return the features with the nulls and ranges of the rows of `statistics` added to those of earlier rows."""
+        known = self.features.training
+        added = summarize(statistics, self.features.input_schema)
+        return replace(self.features, training=added if known is None else known.merge(added))
+
+
 @dataclass
 class TrainingSet:
     """Training rows, and the features fitted to them for each view."""
@@ -66,6 +82,7 @@ class TrainingSet:
     times: Array | None = None
     # float64, shape (n_rows,): the weight of each row (``source.weight``); None if all rows weigh 1
     weights: Array | None = None
+    start: TrainingStart | None = None  # where a continued training starts
     features: dict[View, FittedFeatures] = field(default_factory=dict)
     matrices: dict[View, Matrix] = field(default_factory=dict)
 
@@ -127,9 +144,12 @@ def fit_view(rows: TrainingSet, view: View, ops: Sequence[FeatureOp], backend: B
 
 
 def learn_features(rows: TrainingSet, view: View, ops: Sequence[FeatureOp]) -> FittedFeatures:
-    """Return the features of one view fitted to `rows`, computed once."""
+    """Return the features of one view fitted to `rows`, computed once; a continued training has its own."""
     if view not in rows.features:
         assert rows.statistics is not None
+        if rows.start is not None:
+            rows.features[view] = rows.start.with_rows(rows.statistics)
+            return rows.features[view]
         rows.features[view] = fit_features(ops, rows.statistics, view, rows.derivation, rows.withheld)
     return rows.features[view]
 
@@ -138,7 +158,8 @@ def training_matrix(rows: TrainingSet, view: View, backend: Backend) -> Any:
     """Return the matrix of `rows` for features that have been fitted to them, computed once."""
     if view not in rows.matrices:
         assert rows.statistics is not None
-        rows.matrices[view] = write_matrix(rows.statistics.table, rows.features[view], backend, True)
+        is_fit = rows.start is None
+        rows.matrices[view] = write_matrix(rows.statistics.table, rows.features[view], backend, is_fit)
     return rows.matrices[view]
 
 
@@ -178,6 +199,7 @@ def train(
         quantiles=goal.quantiles,
         targets=goal.specs,
         views=features.views,
+        start=None if rows.start is None else rows.start.model,
     )
     start = time.perf_counter()
     if isinstance(entry.params, Best):

@@ -37,6 +37,7 @@ from gpupipe.training.checkpoints.run_checkpoints import NO_CHECKPOINTS, RESUMED
 from gpupipe.training.fit import (
     TrainedModel,
     TrainingSet,
+    TrainingStart,
     learn_features,
     require_joint,
     select_rows,
@@ -75,6 +76,7 @@ class Job:
     derivation: Derivation | None = None  # derivation of the columns that are not columns of the input
     resources: Resources = ONE_PROCESS  # resources for training
     workers: Workers | None = None  # the workers of a cluster, which hold the table
+    start: TrainingStart | None = None  # where a continued training starts
     rules: RuleResults = NO_RULES  # results of the rules of ``data:``
     # Checkpoints loaded with --resume, and saved for a run that resumes this one
     checkpoints: RunCheckpoints = NO_CHECKPOINTS
@@ -139,7 +141,7 @@ class Job:
 
     def rows(self, mask: Array) -> TrainingSet:
         """Return the rows in `mask` as a training set."""
-        return select_rows(
+        found = select_rows(
             self.table,
             self.y,
             mask,
@@ -151,6 +153,8 @@ class Job:
             self.times,
             self.weights,
         )
+        found.start = self.start
+        return found
 
     def score(
         self, truth: Truth | None, prediction: Prediction, decision: Decision, X: Matrix | None = None

@@ -31,8 +31,9 @@ ESTIMATOR = "from sklearn.dummy import DummyClassifier\n\n\ndef make():\n    ret
 KERNEL = 'import gpupipe\n\n\n@gpupipe.kernel(out="float32", nulls="propagate")\ndef half(age):\n    return age / 2.0\n'
 JOIN = "{x: {path: %s, on: plan, cardinality: many_to_one}}"
 
-WRITING = ("run", "predict", "explain", "export", "init", "bench", "drift")
-PRINTING = ("runs", "compare", "verify", "plan", "gpus", "doctor", "kernels", "schema")  # the document of a table
+WRITING = ("run", "update", "predict", "explain", "export", "init", "bench", "drift")
+# The document of a table:
+PRINTING = ("runs", "compare", "diff", "history", "verify", "plan", "gpus", "doctor", "kernels", "schema")
 
 
 @pytest.fixture(scope="module")
@@ -100,22 +101,27 @@ def test_the_output_of_every_command_is_o_and_output() -> None:
         found |= {name for _ in names}
     assert found == {*WRITING, *PRINTING}
     silent = {name for name, _ in commands()} - found  # no result but lines for people, and the model server
-    assert silent == {"check", "open", "serve", "kernels test", "kernels warm"}
+    assert silent == {"check", "open", "serve", "promote", "rollback", "kernels test", "kernels warm"}
 
 
-PRIVATE = ("run", "predict", "explain", "export", "drift")  # outputs that may contain personal data: with --mode
+# Outputs that may contain personal data, with --mode:
+PRIVATE = ("run", "predict", "explain", "export", "drift", "diff")
 CALLS: dict[str, list[str]] = {
     "predict": ["r", "t.csv"], "explain": ["r", "t.csv"], "export": ["r", "--format", "onnx"], "drift": ["r", "t.csv"],
     "init": ["t.csv", "--target", "y"], "bench": ["c.yaml"], "runs": ["."], "compare": ["r", "{here}/r"],
-    "verify": ["r"], "plan": ["c.yaml"], "gpus": [], "doctor": [], "kernels": [], "schema": [],
+    "diff": ["r", "r", "t.csv"], "history": ["r"], "verify": ["r"], "plan": ["c.yaml"], "gpus": [], "doctor": [],
+    "kernels": [], "schema": [],
 }  # fmt: skip
 
 
 def test_every_command_that_writes_a_file_has_force_and_private_ones_have_mode() -> None:
     options = {name: {word for option in command.params for word in option.opts} for name, command in commands()}
-    assert {name for name in options if "--force" in options[name]} == {*WRITING, *PRINTING} - {"run"}
-    assert {name for name in options if "--mode" in options[name]} == {*PRIVATE}
-    assert set(CALLS) == {*WRITING, *PRINTING} - {"run"}
+    assert {name for name in options if "--force" in options[name]} == {*WRITING, *PRINTING, "promote"} - {
+        "run",
+        "update",
+    }
+    assert {name for name in options if "--mode" in options[name]} == {*PRIVATE, "promote"}
+    assert set(CALLS) == files
 
 
 @pytest.mark.parametrize("command", CALLS)
@@ -164,7 +170,7 @@ def test_rejected_rows_of_an_earlier_scoring_are_not_replaced_either(
 
 @pytest.mark.parametrize("mask", [0o000, 0o077])
 def test_modes_of_outputs(there: Path, tmp_path: Path, mask: int) -> None:
-    calls = {"predict": "s.csv", "explain": "e.parquet", "drift": "d.html", "schema": "schema.json"}
+    calls = {"predict": "s.csv", "explain": "e.parquet", "drift": "d.html", "diff": "d.json", "schema": "schema.json"}
     before = os.umask(mask)
     try:
         for mode, options in [(0o600, []), (0o640, ["--mode", "640"]), (0o644, ["--mode", "0644"])]:
@@ -210,6 +216,8 @@ def test_another_mode_is_refused(there: Path, capsys: pytest.CaptureFixture[str]
         (["verify", "r"], "r/model/manifest.json"),
         (["drift", "r", "t.csv"], "t.csv"),
         (["compare", "r", "{here}/r"], "r/metrics.json"),
+        (["diff", "r", "r", "t.csv"], "t.csv"),
+        (["diff", "r", "r", "t.csv", "--html", "d.html"], "r/metrics.json"),
     ],
 )
 def test_a_printed_document_overwrites_nothing_that_was_read(there: Path, args: list[str], output: str) -> None:

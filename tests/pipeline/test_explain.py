@@ -24,6 +24,7 @@ from gpupipe.inference.explanation.tables import contribution_table
 from gpupipe.inference.scoring import explained_files as files
 from gpupipe.inference.scoring.explained_files import explain_file
 from gpupipe.inference.scoring.local import score
+from gpupipe.inference.scoring.outputs import TableWriter
 from gpupipe.inference.scoring.scoring_settings import ScoringSettings
 from gpupipe.io.chunks import chunk_stream
 from gpupipe.pipeline.run import run_pipeline
@@ -292,7 +293,7 @@ def test_a_kept_column_with_another_type_in_later_rows_is_refused(
     trained: Callable[[str], Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     tables = iter([pa.table({"x": [1]}), pa.table({"x": ["text"]})])
-    writer = files._TableWriter(tmp_path / "out.parquet", safe_csv=False)
+    writer = TableWriter(tmp_path / "out.parquet", safe_csv=False)
     with pytest.raises(SchemaError), writer:
         for each in tables:
             writer.write(each)

@@ -9,8 +9,10 @@ import re
 import signal
 import socket
 import subprocess
+import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, contextmanager
 from functools import partial
 from pathlib import Path
@@ -22,9 +24,10 @@ import pytest
 pytest.importorskip("orjson", reason="needs the extra serve")
 pytest.importorskip("uvicorn", reason="needs the extra serve")
 
-from gpupipe import Model, load_model
+from gpupipe import Model, Pipeline, load_model
 from gpupipe.children import child_environment, python_command
-from tests.serve.conftest import train
+from gpupipe.inference.promotion import promote, rollback
+from tests.serve.conftest import make_table, train
 
 Rows = list[dict[str, Any]]
 SECONDS = 60.0
@@ -189,3 +192,39 @@ def test_a_model_that_does_not_load_ends_the_command(tmp_path: Path) -> None:
         )
         assert (found.returncode, found.stdout) == (5, "")
         assert "manifest.json is missing" in found.stderr
+
+
+def test_promotions_and_rollbacks_lose_no_request(run_folder: Path, rows: Rows, tmp_path: Path) -> None:
+    """A client asks without a pause, on one connection, while the current generation changes."""
+    folder = tmp_path / "production"
+    newer = train(tmp_path / "newer", seed=3)
+    odd = tmp_path / "odd"
+    Pipeline(make_table().assign(extra=1.0), target="left", models=["logistic_regression"]).run(odd, quiet=True)
+    promote(folder, run_folder)
+    values = [load_model(path).scorer().predict_proba(rows[2])[1] for path in (run_folder, newer)]
+    body = json.dumps(rows[2])
+    answers: list[tuple[int, float | None]] = []
+    is_done = threading.Event()
+
+    def send_requests(port: int) -> None:
+        with closing(http.client.HTTPConnection("127.0.0.1", port, timeout=SECONDS)) as connection:
+            while not is_done.is_set():
+                connection.request("POST", "/predict", body, {"Content-Type": "application/json"})
+                reply = connection.getresponse()
+                answers.append((reply.status, json.loads(reply.read()).get("probability_yes")))
+
+    with served(folder, "--reload-interval", "20ms") as (process, port), ThreadPoolExecutor() as pool:
+        client = pool.submit(send_requests, port)
+        try:
+            for i in range(10):
+                promote(folder, newer) if i % 2 == 0 else rollback(folder)
+                wait_until(lambda expected=values[1 - i % 2]: answers[-1:] == [(200, expected)])  # type: ignore[misc]
+            promote(folder, odd, force=True)
+            wait_until(lambda: 'reloads_total{result="refused"} 1' in ask(port, "/metrics"))
+        finally:
+            is_done.set()
+        client.result(SECONDS)
+        process.send_signal(signal.SIGTERM)
+        log = process.communicate(timeout=SECONDS)[1]
+    assert {*answers} == {(200, value) for value in values}  # the incompatible model has not answered
+    assert log.count(" replaces version ") == 10 and "the column 'extra' is not an input of the served model" in log

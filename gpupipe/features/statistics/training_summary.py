@@ -28,6 +28,15 @@ class TrainedColumn:
     # probability that a new row has an unseen level (Good-Turing).
     n_singletons: int | None = None
 
+    def merge(self, other: TrainedColumn | None) -> TrainedColumn:
+        """Return the summary with the rows of `other`; None: they lack the column."""
+        if other is None:
+            return self
+        lows = [end for end in (self.low, other.low) if end is not None]
+        highs = [end for end in (self.high, other.high) if end is not None]
+        n_null = self.n_null + other.n_null
+        return TrainedColumn(n_null, min(lows, default=None), max(highs, default=None), self.n_singletons)
+
 
 @dataclass(frozen=True)
 class TrainingSummary:
@@ -38,6 +47,14 @@ class TrainingSummary:
 
     def __repr__(self) -> str:
         return f"TrainingSummary({count_noun(self.n_rows, 'row')}, {count_noun(len(self.columns), 'column')})"
+
+    def merge(self, other: TrainingSummary) -> TrainingSummary:
+        """Return the summary of the rows of both, which have no row in common.
+
+        A level that occurs once in `other` may occur in these rows too, so their single levels are kept as a bound.
+        """
+        columns = {name: own.merge(other.columns.get(name)) for name, own in self.columns.items()}
+        return TrainingSummary(self.n_rows + other.n_rows, columns)
 
     def without(self, names: Collection[str]) -> TrainingSummary:
         """Return the summary of the columns that are not in `names`."""

@@ -111,11 +111,12 @@ def compare(model: LoadedModel, reference: DriftReference, scanned: ScannedRows,
         since=drifted_since(periods),
         has_importances=read_importances(model.manifest.get("importances")) is not None,
         notes=tuple(notes),
-        model=_identity(model),
+        model=identify(model),
     )
 
 
-def _identity(model: LoadedModel) -> ReferenceModel:
+def identify(model: LoadedModel) -> ReferenceModel:
+    """Return the names, times and hash by which reports identify a model."""
     manifest = model.manifest
     return ReferenceModel(
         name=str(manifest.get("name", "")),

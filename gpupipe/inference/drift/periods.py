@@ -30,13 +30,18 @@ class PeriodColumn:
     unit: PeriodUnit
     column: Column
 
-    def keys(self, table: pa.Table) -> Array:
-        """Return the number of the period of each row, int64; `NO_PERIOD` for null."""
+    def times(self, table: pa.Table) -> Array:
+        """Return the time of each row, int64 microseconds since 1970; `NAT` for null."""
         values = plain_values(table, self.column.name)
         times = np.empty(len(values), np.int64)
         write = enforce(self.column, values).write
         assert write is not None
         write(times)
+        return times
+
+    def keys(self, table: pa.Table) -> Array:
+        """Return the number of the period of each row, int64; `NO_PERIOD` for null."""
+        times = self.times(table)
         return np.where(times == NAT, NO_PERIOD, period_numbers(times, self.unit))
 
 

@@ -46,7 +46,11 @@ def choose_columns(
     has. `keep` has names and globs, each possibly a comma-separated list. `found` has the columns of the input. Raise
     ConfigError if the input does not have a named column.
     """
-    chosen = [name for name in known if name in found] if ids is None else [_one(name, "--id", found) for name in ids]
+    chosen = (
+        [name for name in known if name in found]
+        if ids is None
+        else [require_column(name, "--id", found) for name in ids]
+    )
     kept = [name for name in _kept(keep, found, "--keep") if name not in chosen]
     return IdColumns(tuple(dict.fromkeys(chosen)), tuple(kept))
 
@@ -100,9 +104,9 @@ def _kept(keep: Sequence[str], found: Sequence[str], option: str = "keep") -> li
 
 
 def read_columns(
-    columns: IdColumns, source: TableSource, files: Sequence[SourceFile], n_rows: int, suffix: str
+    columns: IdColumns, source: TableSource, files: Sequence[SourceFile], n_rows: int | None, suffix: str
 ) -> pa.Table:
-    """Return the columns to copy, one row for each of the `n_rows` read from `files`.
+    """Return the columns to copy, one row for each of the `n_rows` read from `files`; None: not read yet.
 
     Identifiers from CSV files stay text. In Parquet outputs, other columns become numbers if that keeps their values.
 
@@ -111,7 +115,9 @@ def read_columns(
     """
     if not columns.names:
         return pa.table({})
-    table = require_rows(read_stored(source, columns.names, files), n_rows, source)
+    table = read_stored(source, columns.names, files)
+    if n_rows is not None:
+        require_rows(table, n_rows, source)
     if suffix == ".csv":
         nested = [name for name in table.column_names if pa.types.is_nested(table.field(name).type)]
         if nested:
@@ -133,13 +139,14 @@ def _selected(item: str, found: Sequence[str], option: str) -> list[str]:
         if name in found:
             selected.append(name)
         elif set(name) & set("*?["):
-            selected += list(filter(NamePatterns([name]).matches, found)) or [_one(name, option, found)]
+            selected += list(filter(NamePatterns([name]).matches, found)) or [require_column(name, option, found)]
         else:
-            selected.append(_one(name, option, found))
+            selected.append(require_column(name, option, found))
     return selected
 
 
-def _one(name: str, option: str, found: Sequence[str]) -> str:
+def require_column(name: str, option: str, found: Sequence[str]) -> str:
+    """Return `name` if the input has this column; raise ConfigError that names the option otherwise."""
     if name not in found:
         more = ", ..." if len(found) > NAMES_SHOWN else ""
         raise ConfigError(

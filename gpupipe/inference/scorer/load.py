@@ -27,7 +27,7 @@ def load_scorer(path: str | Path, *, allow_code: bool = False, engine: HostEngin
     Parameters
     ----------
     path : str or Path
-        A model directory, or a run directory that contains one.
+        A model directory, a run directory that contains one, or a folder of generations.
     allow_code : bool
         Allow compiling and running the custom kernels in the model. Without kernels it has no effect.
     engine : {"numpy", "numba"}, optional

@@ -3,44 +3,38 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 import pyarrow as pa
 
-from gpupipe.errors import ConfigError, DataError, SchemaError
-from gpupipe.files.file import replace_file
+from gpupipe.errors import ConfigError
 from gpupipe.inference.explanation.outputs import margin_names, require_explainable
 from gpupipe.inference.explanation.tables import contribution_table
 from gpupipe.inference.interface import LoadedModel
 from gpupipe.inference.prediction.id_columns import IdColumns, choose_columns, output_names, require_free_names
 from gpupipe.inference.prediction.rows import entities_to_predict
 from gpupipe.inference.scoring.bad_rows import errors_in
+from gpupipe.inference.scoring.input_chunks import enforce_rules, input_chunks
 from gpupipe.inference.scoring.local import adjust_tables
-from gpupipe.inference.scoring.outputs import escape_formulas, require_output_file, scoring_inputs
+from gpupipe.inference.scoring.outputs import TableWriter, require_output_file, scoring_inputs
 from gpupipe.inference.scoring.scoring_settings import DEFAULT_SETTINGS, ScoringSettings
 from gpupipe.inference.scoring.summary import ScoreSummary
-from gpupipe.io.chunks.chunk_stream import ChunkStream, slices
+from gpupipe.io.chunks.chunk_stream import slices
 from gpupipe.io.column_settings import ColumnSettings
 from gpupipe.io.event_settings import AS_OF
-from gpupipe.io.files import SourceFile, mask
+from gpupipe.io.files import mask
 from gpupipe.io.input_files import input_files
 from gpupipe.io.isolation import try_files
 from gpupipe.io.output_conflicts import require_no_conflict
 from gpupipe.io.raw_columns import stored_names
-from gpupipe.io.settings import TableSource
-from gpupipe.io.source_reader import read_arrow
-from gpupipe.rules.enforcement import enforce_served
 from gpupipe.table.encode_chunks import rows_counted_after
 from gpupipe.units import MIB
 
 SLICE_ROWS, SLICE_BYTES = 65_536, 64 * MIB  # of rows that are explained and written at once
 TYPED = ("parquet", "orc", "arrow")  # formats whose columns have one type in all rows
-
-Notes = Callable[[str], None]
 
 
 def explain_file(
@@ -87,14 +81,16 @@ def explain_file(
         # Texts of CSV files: the values of a chunk must not decide how a copied column is written.
         texts = {name: ColumnSettings(kind="text") for name in columns.names if name not in loaded.inputs}
         source = source.model_copy(update={"declared": texts | source.declared})
-        _enforce_rules(loaded, source, files, found, label, note)
+        enforce_rules(loaded, source, files, found, label, note)
         names = [name for name in dict.fromkeys([*loaded.inputs, *columns.names]) if name in found]
-        chunks = _chunks(loaded, source, files, names, note)
+        chunks = input_chunks(loaded, source, files, names, note)
+        if loaded.features.derivation is None and files[0].format not in TYPED:
+            chunks = map(_widened, chunks)
     require_free_names(columns, output_names(loaded.goal, loaded.decision))
     explained = replace(loaded, rules=())
     n_rows = 0
     report = None
-    with _TableWriter(output, settings.safe_csv) as writer:
+    with TableWriter(output, settings.safe_csv) as writer:
         for chunk in _slices(chunks, explained, interactions):
             with errors_in(label), rows_counted_after(n_rows):
                 writer.write(_explained(explained, chunk, columns, tables, settings.as_of, interactions))
@@ -126,36 +122,6 @@ def _entities(
         raise ConfigError("expected an INPUT or --as-of", fix=fix)
     rows = entities_to_predict(model, tables or {}, settings.as_of).arrow
     return IdColumns(ids=tuple(rows.column_names)), iter([rows])
-
-
-def _enforce_rules(
-    model: LoadedModel, source: TableSource, files: Sequence[SourceFile], found: Sequence[str], label: str, note: Notes
-) -> None:
-    """Enforce the rules of the model on all rows before any is explained: a value may be unique within a chunk only."""
-    names = dict.fromkeys(each.column for each in model.rules if each.column in found)
-    if names:
-        rows = read_arrow(source, names, files=files, may_be_empty=True).table
-        for warning in enforce_served(rows, model.rules, model.backend.host, label):
-            note(warning)
-
-
-def _chunks(
-    model: LoadedModel, source: TableSource, files: Sequence[SourceFile], names: Sequence[str], note: Notes
-) -> Iterator[pa.Table]:
-    """Yield the rows of files: at once if features are computed from other rows, or if there are none."""
-    n_rows, stream = 0, ChunkStream(source, files, names)
-    if model.features.derivation is None and source.paths:
-        try:
-            for chunk in stream:
-                n_rows += chunk.num_rows
-                yield chunk if files[0].format in TYPED else _widened(chunk)
-        except DataError:
-            if n_rows:
-                raise
-    if not n_rows:
-        yield read_arrow(source, names, files=files, may_be_empty=True).table
-    for line in stream.notes.lines():
-        note(line)
 
 
 def _widened(rows: pa.Table) -> pa.Table:
@@ -192,49 +158,3 @@ def _explained(
 
 def _plain(column: pa.ChunkedArray) -> pa.ChunkedArray:
     return column.cast(column.type.value_type) if pa.types.is_dictionary(column.type) else column
-
-
-class _TableWriter:
-    """Writer of a CSV or Parquet file in parts; the file replaces an existing one once it is complete.
-
-    For `safe_csv`, see `gpupipe.inference.scoring.outputs.escape_formulas`.
-    """
-
-    def __init__(self, output: Path, safe_csv: bool) -> None:
-        self._output = output
-        self._is_csv = output.suffix == ".csv"
-        self._safe_csv = safe_csv
-        self._stack = ExitStack()
-        self._file: IO[bytes]
-        self._writer: Any = None
-
-    def __enter__(self) -> _TableWriter:
-        self._file = self._stack.enter_context(replace_file(self._output))  # Arrow itself opens UTF-8 paths only
-        return self
-
-    def __exit__(self, *error: Any) -> bool | None:
-        return self._stack.__exit__(*error)
-
-    def write(self, table: pa.Table) -> None:
-        """Append rows; the first ones decide the columns and their types.
-
-        Raise SchemaError if a column has values that its type in the first rows cannot represent.
-        """
-        import pyarrow.csv as pa_csv
-        import pyarrow.parquet as pq
-
-        if self._is_csv and self._safe_csv:
-            table = escape_formulas(table)
-        if self._writer is None:
-            kind = pa_csv.CSVWriter if self._is_csv else pq.ParquetWriter
-            self._writer, self._schema = self._stack.enter_context(kind(self._file, table.schema)), table.schema
-        try:
-            table = table.cast(self._schema)
-        except pa.ArrowException as error:
-            changed = zip(table.schema, self._schema, strict=True)
-            name, now, first = next((own.name, own.type, was.type) for own, was in changed if own.type != was.type)
-            raise SchemaError(
-                f"cannot copy the column {name!r}: its values are {first} in the first rows, and {now} in later ones",
-                fix="do not keep the column, or convert the file to Parquet",
-            ) from error
-        self._writer.write_table(table)

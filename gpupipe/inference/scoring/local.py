@@ -41,14 +41,20 @@ def score(
     - `data`: file, glob, folder or URL. None: the rows are built from the event tables, see `Model.predict_entities`.
     - `output`: ``.csv`` or ``.parquet``; written atomically
     """
-    started, notes = time.perf_counter(), list[str]()
+    started = time.perf_counter()
+    require_outputs(model, data, output, settings)
+    summary = score_loaded(settings.load(model), data, output, settings)
+    return replace(summary, seconds=time.perf_counter() - started)
+
+
+def score_loaded(loaded: LoadedModel, data: str | None, output: Path, settings: ScoringSettings) -> ScoreSummary:
+    """Write the predictions of a loaded model as `score`, after `require_outputs`."""
+    notes = list[str]()
 
     def note(text: str) -> None:
         notes.append(text)
         settings.log(text)
 
-    _require_outputs(model, data, output, settings)
-    loaded = settings.load(model)
     if settings.explain:
         require_explainable(loaded.goal)
     require_known(loaded, settings.tables)
@@ -57,12 +63,12 @@ def score(
         summary = _score_entities(loaded, output, tables or {}, settings, note)
     else:
         summary = _score_rows(loaded, data, output, tables, settings, note)
-    return replace(summary, seconds=time.perf_counter() - started, notes=tuple(notes))
+    return replace(summary, notes=tuple(notes))
 
 
-def _require_outputs(model: str | Path, data: str | None, output: Path, settings: ScoringSettings) -> None:
+def require_outputs(model: str | Path, data: str | None, output: Path, settings: ScoringSettings) -> None:
     """Raise ConfigError unless the scores and the rejected rows can be written, without overwriting an input."""
-    rejected = [rejected_path(output)] if settings.on_error != "error" else []
+    rejected = [settings.errors_to or rejected_path(output)] if settings.on_error != "error" else []
     for path in (output, *rejected):
         require_no_conflict(path, scoring_inputs(model, data, settings.tables))
     require_output_file(output)
@@ -169,7 +175,7 @@ def _write_rejected(screened: ScreenedRows, output: Path, settings: ScoringSetti
 
     Raise SchemaError if every row was rejected.
     """
-    path = rejected_path(output)
+    path = settings.errors_to or rejected_path(output)
     if screened.rejected is None:
         if settings.on_error != "error":
             path.unlink(missing_ok=True)

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import ExitStack
 from pathlib import Path
+from typing import IO, Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from gpupipe.errors import ConfigError
+from gpupipe.errors import ConfigError, SchemaError
 from gpupipe.files.file import replace_file, require_writable_file
 from gpupipe.io.arrow_types import is_bytes, plain_column
 from gpupipe.io.output_conflicts import ProtectedInput
@@ -90,3 +92,49 @@ def escape_formulas(table: pa.Table) -> pa.Table:
 def _escape(texts: pa.ChunkedArray) -> pa.ChunkedArray:
     is_formula = pc.and_not(pc.match_substring_regex(texts, FORMULA), pc.match_substring_regex(texts, NUMBER))
     return pc.if_else(is_formula, pc.binary_join_element_wise("'", texts, ""), texts)
+
+
+class TableWriter:
+    """Writer of a CSV or Parquet file in parts; the file replaces an existing one once it is complete.
+
+    For `safe_csv`, see `escape_formulas`.
+    """
+
+    def __init__(self, output: Path, safe_csv: bool) -> None:
+        self._output = output
+        self._is_csv = output.suffix == ".csv"
+        self._safe_csv = safe_csv
+        self._stack = ExitStack()
+        self._file: IO[bytes]
+        self._writer: Any = None
+
+    def __enter__(self) -> TableWriter:
+        self._file = self._stack.enter_context(replace_file(self._output))  # Arrow itself opens UTF-8 paths only
+        return self
+
+    def __exit__(self, *error: Any) -> bool | None:
+        return self._stack.__exit__(*error)
+
+    def write(self, table: pa.Table) -> None:
+        """Append rows; the first ones decide the columns and their types.
+
+        Raise SchemaError if a column has values that its type in the first rows cannot represent.
+        """
+        import pyarrow.csv as pa_csv
+        import pyarrow.parquet as pq
+
+        if self._is_csv and self._safe_csv:
+            table = escape_formulas(table)
+        if self._writer is None:
+            kind = pa_csv.CSVWriter if self._is_csv else pq.ParquetWriter
+            self._writer, self._schema = self._stack.enter_context(kind(self._file, table.schema)), table.schema
+        try:
+            table = table.cast(self._schema)
+        except pa.ArrowException as error:
+            changed = zip(table.schema, self._schema, strict=True)
+            name, now, first = next((own.name, own.type, was.type) for own, was in changed if own.type != was.type)
+            raise SchemaError(
+                f"cannot copy the column {name!r}: its values are {first} in the first rows, and {now} in later ones",
+                fix="do not keep the column, or convert the file to Parquet",
+            ) from error
+        self._writer.write_table(table)

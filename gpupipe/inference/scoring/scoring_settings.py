@@ -39,9 +39,10 @@ class ScoringSettings:
     adjust: Callable[[TableSource], TableSource] = _unchanged
     # Handling of rows that cannot be scored; see `gpupipe.inference.scoring.bad_rows.screen`. Unless ``"error"``, the
     # output has a column ``row`` with the row number in the input, from 0, and rejected rows are written next to it:
-    # ``scores.rejected.csv`` for ``scores.csv``. Rejected rows are excluded from the history of other rows. Not with a
-    # cluster.
+    # ``scores.rejected.csv`` for ``scores.csv``, or to `errors_to`. Rejected rows are excluded from the history of
+    # other rows. Not with a cluster.
     on_error: OnError = "error"
+    errors_to: Path | None = None
     # Columns to copy to the output, as its first columns; None: the identifier columns of the training.
     ids: Sequence[str] | None = None
     keep: Sequence[str] = ()  # further columns to copy: names and globs

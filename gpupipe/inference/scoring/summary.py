@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from gpupipe.io.external.table_target import MergeCounts
     from gpupipe.partitions.scoring import RowReport
 
 
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
 class ScoreSummary:
     """Result of a batch scoring."""
 
-    output: Path  # the file of the scores; with a cluster, the folder
+    output: Path | str  # the file of the scores; with a cluster, the folder; or the name of a table
     n_rows: int
     seconds: float = 0.0  # wall time, including loading the model
     # ids, kept: columns copied from the input to the output.
@@ -27,6 +28,7 @@ class ScoreSummary:
     reasons: Mapping[str, int] = field(default_factory=dict)
     nulled: Mapping[str, int] = field(default_factory=dict)  # number of bad cells scored as null by column
     notes: tuple[str, ...] = ()  # warnings and notes, as printed
+    merged: MergeCounts | None = None  # numbers of rows of the table, if the scores were merged into one
     report: RowReport | None = None  # nulls, unseen levels and values outside the training range
 
     def to_json(self) -> dict[str, Any]:
@@ -44,6 +46,7 @@ class ScoreSummary:
             },
             "nulled": dict(self.nulled),
             "notes": list(self.notes),
+            "merged": None if self.merged is None else asdict(self.merged),
             "report": None if self.report is None else self.report.to_json(),
         }
 
@@ -54,6 +57,9 @@ class ScoreSummary:
         if self.n_rejected:
             found += [reason_line(reason, n) for reason, n in self.reasons.items()]
             found += [f"{self.n_rejected:,} rejected {_rows(self.n_rejected)} written to {self.rejected_path}"]
+        if (merged := self.merged) is not None:
+            counts = f"{merged.inserted:,} inserted, {merged.updated:,} updated, {merged.unchanged:,} unchanged"
+            return [*found, f"{self.n_rows:,} scored {_rows(self.n_rows)} merged into {self.output}: {counts}"]
         return [*found, f"{self.n_rows:,} scored {_rows(self.n_rows)} written to {self.output}"]
 
 

@@ -251,6 +251,7 @@ def load_untrusted(
             fix="use device 'cpu', or load the model without `untrusted` if you trust its author",
         )
     allowed = UntrustedLimits.of(limits)
-    process = ModelProcess(Path(os.path.abspath(model_folder(path))), allow_code, allowed)
+    folder = model_folder(path)
+    process = ModelProcess(Path(os.path.abspath(folder)), allow_code, allowed)
     description, _ = process.request({"request": "describe"}, lambda reply, _: read_description(reply["description"]))
-    return UntrustedModel(backend=choose("cpu"), folder=model_folder(path), process=process, **description)
+    return UntrustedModel(backend=choose("cpu"), folder=folder, process=process, **description)

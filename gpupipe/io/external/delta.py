@@ -29,6 +29,7 @@ from gpupipe.io.external.open_table import (
     guard_batches,
     load_library,
     needed_columns,
+    quoted,
 )
 from gpupipe.io.external.row_predicate import implied_condition, to_sql
 from gpupipe.io.files import mask
@@ -54,9 +55,9 @@ def open_delta(source: TableSource, also: frozenset[str]) -> Iterator[OpenTable]
     names = needed_columns(source, schema.names, also)
     condition = implied_condition(source, schema)
     partitions = _exact_partitions(table, schema)
-    query = f"SELECT {', '.join(map(_quoted, names))} FROM snapshot"
+    query = f"SELECT {', '.join(map(quoted, names))} FROM snapshot"
     if (pruning := implied_condition(source, partitions)) is not None:
-        query += f" WHERE {to_sql(pruning, _quoted)}"
+        query += f" WHERE {to_sql(pruning, quoted)}"
     with convert_errors("the Delta table cannot be read", label, TO_READ):
         found = deltalake.QueryBuilder(IN_ORDER).register("snapshot", table).execute(query)
         reader = pa.RecordBatchReader.from_stream(found)
@@ -97,10 +98,6 @@ def _exact_partitions(table: Any, schema: pa.Schema) -> pa.Schema:
     """
     names = frozenset(table.metadata().partition_columns)
     return pa.schema([f for f in schema if f.name in names and not pa.types.is_floating(f.type)])
-
-
-def _quoted(name: str) -> str:
-    return '"' + name.replace('"', '""') + '"'
 
 
 LOG = "_delta_log"

@@ -40,15 +40,24 @@ class OpenTable:
     condition: Condition | None = None
 
 
-def load_library(module: str, name: str, extra: str) -> Any:
+def load_library(module: str, name: str, extra: str, role: str = "source") -> Any:
     """Return an optional library; raise ConfigError that names the extra if it is not installed."""
     try:
         return import_module(module)
     except ModuleNotFoundError as error:
         if error.name is None or error.name.partition(".")[0] != module.partition(".")[0]:
             raise
-        what = f"source: {extra} needs {name}, which is not installed"
-        raise ConfigError(what, where="source", fix=f"pip install 'gpupipe[{extra}]'") from None
+        what = f"{role}: {extra} needs {name}, which is not installed"
+        raise ConfigError(what, where=role, fix=f"pip install 'gpupipe[{extra}]'") from None
+
+
+def quoted(name: str) -> str:
+    """Return a name as an identifier of SQL.
+
+    >>> print(quoted('a "b" c'))
+    "a ""b"" c"
+    """
+    return '"' + name.replace('"', '""') + '"'
 
 
 @contextmanager

@@ -22,7 +22,7 @@ from itertools import chain
 from pathlib import Path
 from queue import Empty, SimpleQueue
 from threading import Thread
-from typing import Any
+from typing import Any, Literal
 from urllib.parse import parse_qsl, quote, unquote, urlsplit
 
 import pyarrow as pa
@@ -90,6 +90,7 @@ STORED_TEXT = rf"""SELECT name FROM (
 ) WHERE regexp_matches(lower(sql), '\b({RUNS_TEXT})"?\s*[(]')"""
 PART_OF_A_QUERY = "SELECT * FROM (\n{}) AS query"
 CONNECT_SECONDS = 60.0
+NOT_LOADED = ("python_enable_replacements", "autoinstall_known_extensions", "autoload_known_extensions")
 TO_READ = "check that the server is running and that the query ends without errors, then run the same command again"
 Rows = tuple[pa.Schema, Iterator[pa.RecordBatch]]
 Reader = Iterator[Rows]
@@ -103,7 +104,7 @@ def open_query(source: TableSource) -> Iterator[OpenTable]:
     """
     assert source.sql is not None
     assert source.uri is not None
-    label, secrets = source.label, _secrets(source.uri)
+    label, secrets = source.label, secrets_of(source.uri)
     # Drivers put the query into parentheses, where a semicolon is an error and a comment at its end must be closed.
     sql = f"{source.sql.rstrip(BLANKS)}\n"
     with DRIVERS[source.uri.partition("://")[0]](sql, source, label, secrets) as (schema, rows):
@@ -116,7 +117,7 @@ def _postgresql(sql: str, source: TableSource, label: str, secrets: tuple[str, .
     dbapi = load_library("adbc_driver_postgresql.dbapi", "adbc-driver-postgresql", EXTRA)
     with convert_errors("cannot connect to the database", label, TO_CONNECT, secrets), without_notices():
         connection = wait_for(lambda: dbapi.connect(source.uri), CONNECT_SECONDS)
-    with _closed_quietly(connection), _closed_quietly(connection.cursor()) as cursor:
+    with closed_quietly(connection), closed_quietly(connection.cursor()) as cursor:
         statement = cursor.adbc_statement  # methods of the cursor take over Ctrl-C, and wait on
 
         def run(text: str, method: Callable[[], Any]) -> Any:
@@ -137,7 +138,7 @@ def _sqlite(sql: str, source: TableSource, label: str, secrets: tuple[str, ...])
     path = _existing_file(source)
     with convert_errors("cannot open the database", label, "check the file", secrets):
         connection = dbapi.connect(f"file:{quote(str(path))}?mode=ro")
-    with _closed_quietly(connection), _closed_quietly(connection.cursor()) as cursor:
+    with closed_quietly(connection), closed_quietly(connection.cursor()) as cursor:
         # SQLite has no column types: the driver infers them from the first batch.
         cursor.adbc_statement.set_options(**{"adbc.sqlite.query.batch_rows": BATCH_ROWS})
         _require_parsed(cursor.adbc_prepare, sql, label, secrets)
@@ -151,13 +152,13 @@ def _sqlite(sql: str, source: TableSource, label: str, secrets: tuple[str, ...])
 def _duckdb(sql: str, source: TableSource, label: str, secrets: tuple[str, ...]) -> Reader:
     duckdb = load_library("duckdb", "duckdb", EXTRA)
     options, path = source.sql_options or SqlOptions(), None if source.uri == "duckdb://" else _existing_file(source)
-    off = ("python_enable_replacements", "autoinstall_known_extensions", "autoload_known_extensions")
     with tempfile.TemporaryDirectory(prefix=PREFIX) as spilled:  # by default, it is next to the database
         own = {"allow_persistent_secrets": options.external_access, "temp_directory": spilled}
-        with duckdb.connect(config=dict.fromkeys(off, False) | own) as connection:
+        with duckdb.connect(config=dict.fromkeys(NOT_LOADED, False) | own) as connection:
             with convert_errors("cannot open the database", label, "check the file, and that no process writes to it"):
                 if path is not None:
-                    _attach(connection, path)
+                    attach_file(connection, path, "READ_ONLY")
+                    _require_no_stored_text(connection)
             for name in options.extensions:
                 fix = f"install it with DuckDB {duckdb.__version__}: INSTALL {name}"
                 with convert_errors(f"the extension {name} cannot be loaded", label, fix):
@@ -174,12 +175,15 @@ def _duckdb(sql: str, source: TableSource, label: str, secrets: tuple[str, ...])
             yield reader.schema, reader
 
 
-def _attach(connection: Any, path: Path) -> None:
-    """Open a database file read-only in a separate instance: `duckdb.connect` may share that of the caller."""
+def attach_file(connection: Any, path: Path, access: Literal["READ_ONLY", "READ_WRITE"]) -> None:
+    """Open a database file in a separate instance of DuckDB: `duckdb.connect` may share that of the caller."""
     name = "AS memory_db " if path.name.partition(".")[0].lower() == "memory" else ""
-    connection.execute("ATTACH '{}' {}(READ_ONLY, TYPE duckdb)".format(str(path).replace("'", "''"), name))
+    connection.execute("ATTACH '{}' {}({}, TYPE duckdb)".format(str(path).replace("'", "''"), name, access))
     found = connection.execute("SELECT database_name FROM duckdb_databases() WHERE NOT internal AND path IS NOT NULL")
     connection.execute('USE "{}"'.format(found.fetchone()[0].replace('"', '""')))
+
+
+def _require_no_stored_text(connection: Any) -> None:
     if found := connection.execute(STORED_TEXT).fetchone():
         raise ValueError(f"the view or macro {found[0]} runs a text as a query, which cannot be checked")
 
@@ -224,7 +228,7 @@ def _require_parsed(parse: Callable[[str], Any], sql: str, label: str, secrets: 
 
 
 @contextmanager
-def _closed_quietly(opened: Any) -> Iterator[Any]:
+def closed_quietly(opened: Any) -> Iterator[Any]:
     """Close a connection or cursor on exit; one that was lost cannot be closed and must not hide its error."""
     try:
         yield opened
@@ -246,7 +250,7 @@ def _existing_file(source: TableSource) -> Path:
     return path
 
 
-def _secrets(uri: str) -> tuple[str, ...]:
+def secrets_of(uri: str) -> tuple[str, ...]:
     """Return the forms of the password in a URI, which libraries may quote in messages."""
     try:
         parts = urlsplit(uri)

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from gpupipe.models.composites.parts import FittedParts
+from gpupipe.models.files.model_files import ModelFiles, PrefixedFiles
 from gpupipe.models.fitted.base import FittedModel
 from gpupipe.models.fitted.prediction import Prediction
 from gpupipe.models.fitted.row_estimator import RowEstimator
@@ -35,6 +36,18 @@ class FittedScaledTarget(FittedParts):
     def model(self) -> FittedModel:
         """The model of the scaled target."""
         return self.estimator[0]
+
+    def with_seen_rows(self, files: ModelFiles) -> FittedModel:
+        inner = self.model.with_seen_rows(PrefixedFiles(files, self.file_prefix(0)))
+        return replace(self, estimator=(inner,))
+
+    @property
+    def target_units(self) -> tuple[tuple[float, float], ...]:
+        return self.units
+
+    @property
+    def unscaled(self) -> FittedModel:
+        return self.model
 
     @property
     def n_outputs(self) -> int:

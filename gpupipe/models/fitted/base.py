@@ -17,6 +17,8 @@ from gpupipe.typing import ArrayNamespace
 
 if TYPE_CHECKING:
     from gpupipe.models.contributions.base import Explainer, Scale
+    from gpupipe.models.files.model_files import ModelFiles
+    from gpupipe.models.fitted.seen_rows import SeenRows
     from gpupipe.tensors.receipt import Receipt
     from gpupipe.typing import Array, HostArray
     from gpupipe_kernels.engines import HostEngine
@@ -71,6 +73,33 @@ class FittedModel(ABC):
     def most_models(self) -> int:
         """The largest number of models of a member of an ensemble; 1 for other models."""
         return 1
+
+    @property
+    def target_units(self) -> tuple[tuple[float, float], ...]:
+        """Offset and unit of each target during the training; empty if they are 0 and 1."""
+        return ()
+
+    @property
+    def unscaled(self) -> FittedModel:
+        """The model of the target in the units of the training."""
+        return self
+
+    @property
+    def n_rounds(self) -> int:
+        """Number of rounds of boosting, if further ones can be added to the model; otherwise 0."""
+        return 0
+
+    @property
+    def seen_rows(self) -> SeenRows | None:
+        """Sums of the training rows, if the training can continue from these and further rows."""
+        return None
+
+    def with_seen_rows(self, files: ModelFiles) -> FittedModel:
+        """Return a loaded model with its `seen_rows`, which no prediction needs; `files` are those it was read from.
+
+        Raise ValueError if they are malformed.
+        """
+        return self
 
     def of_first_models(self, n: int) -> FittedModel:
         """Return the ensemble with at most the first `n` models of each member; other models: itself."""

@@ -68,6 +68,10 @@ class FittedLightGBM(FittedModel):
         return LightGBMText(data, read_trees(data, expected))
 
     @property
+    def n_rounds(self) -> int:
+        return int(len(self.estimator.trees.packed.trees) // self.estimator.trees.n_outputs)
+
+    @property
     def row_seconds(self) -> float:
         packed = self.estimator.trees.packed
         return tree_seconds(len(packed.trees), len(packed.nodes), 1.2e-8)

@@ -270,6 +270,8 @@ class LightGBM(BoostingSettings):
             if validation is not None:
                 held = order_by_group(validation.X, validation.y, validation.groups, context.backend)
                 rows |= {"eval_X": (held.X,), "eval_y": (held.y,), "eval_group": [held.sizes], "eval_at": (CUTOFF,)}
+        if context.start is not None:
+            rows["init_model"] = lightgbm.Booster(model_str=context.start.estimator.data.decode())
         categories = sorted(context.categorical) or "auto"
         try:
             with resources.show_progress(rounds.progress.read):

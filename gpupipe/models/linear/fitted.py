@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
@@ -13,10 +13,13 @@ from gpupipe.models.fitted.base import PRODUCT_SECONDS, FittedModel, logistic
 from gpupipe.models.fitted.prediction import Prediction
 from gpupipe.models.fitted.row_blocks import predict_in_blocks
 from gpupipe.models.fitted.row_estimator import RowEstimator
+from gpupipe.models.fitted.seen_rows import FILE as SEEN_ROWS
+from gpupipe.models.fitted.seen_rows import SeenRows
 from gpupipe.tasks import Task
 
 if TYPE_CHECKING:
     from gpupipe.models.contributions.base import Explainer, Scale
+    from gpupipe.models.files.model_files import ModelFiles
     from gpupipe.typing import Array, HostArray
     from gpupipe_kernels.engines import HostEngine
 
@@ -39,6 +42,8 @@ class FittedLinear(FittedModel):
     library = "linear"
     file = "estimator.npz"
 
+    seen: SeenRows | None = field(default=None, kw_only=True)
+
     @classmethod
     def of(
         cls, estimator: Any, task: Task, feature_names: tuple[str, ...], n_classes: int, classes: tuple[int, ...]
@@ -48,7 +53,21 @@ class FittedLinear(FittedModel):
 
         coef = np.atleast_2d(np.asarray(estimator.coef_, np.float64))
         intercept = np.zeros(len(coef)) + np.asarray(estimator.intercept_, np.float64)
-        return cls(Coefficients(coef, intercept), task, feature_names, n_classes, classes)
+        seen = getattr(estimator, "seen_", None)
+        seen = seen if seen is not None and seen.is_small else None
+        return cls(Coefficients(coef, intercept), task, feature_names, n_classes, classes, seen=seen)
+
+    @property
+    def seen_rows(self) -> SeenRows | None:
+        return self.seen
+
+    def with_seen_rows(self, files: ModelFiles) -> FittedModel:
+        if SEEN_ROWS not in files.names():
+            return self
+        found = SeenRows.of_arrays(read_arrays(files.read(SEEN_ROWS)))
+        if found.point.shape[-1] - self.estimator.coef.shape[1] not in (0, 1):
+            raise ValueError("the sums of the training rows have other columns than the model")
+        return replace(self, seen=found)
 
     @staticmethod
     def read(data: bytes, expected: Description, where: str) -> Coefficients:
@@ -133,3 +152,13 @@ class FittedLinear(FittedModel):
         import numpy as np
 
         np.savez(path, **self.estimator._asdict())
+
+    def save(self, folder: str | Path, *, quick: bool = False) -> dict[str, Any]:
+        import numpy as np
+
+        description = super().save(folder, quick=quick)
+        if self.seen is None:
+            return description
+        arrays: dict[str, Any] = self.seen.arrays()
+        np.savez(Path(folder, SEEN_ROWS), **arrays)
+        return {**description, "files": [*description["files"], SEEN_ROWS]}

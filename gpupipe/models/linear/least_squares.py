@@ -8,11 +8,12 @@ Hoemmen and Langou, "Communication-optimal parallel and sequential QR and LU fac
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Self
 
-from gpupipe.models.linear.passes import MatrixPasses, Parts, Passes, RowBlock, add
+from gpupipe.models.fitted.seen_rows import SeenRows
+from gpupipe.models.linear.passes import ContinuedPasses, MatrixPasses, Parts, Passes, Reduction, RowBlock, add
 
 if TYPE_CHECKING:
     from gpupipe.typing import Array
@@ -26,8 +27,10 @@ class ReducedLeastSquares:
     - ``takes_products``: whether the estimator computes the products of the columns: R is then the Cholesky factor of
       these, which is as accurate, and twice as fast
     - ``takes_mean``: whether its objective is the mean of the squares instead of their sum
+    - ``seen``: rows of before, which are fitted as well
 
-    ``coef_`` is float64, shape (d,), and ``intercept_`` a number.
+    ``seen_`` has the rows of the fit, and those of before. ``coef_`` is float64, shape (d,), and ``intercept_`` a
+    number.
     """
 
     estimator: Any
@@ -35,6 +38,7 @@ class ReducedLeastSquares:
     takes_products: bool = False
     takes_mean: bool = False
     n_threads: int = 1
+    seen: SeenRows | None = None
 
     def fit(self, X: Array, y: Array, sample_weight: Array | None = None) -> Self:
         """Fit to a matrix, float32, shape (n, d), column-major, which is neither written to nor copied as a whole.
@@ -48,6 +52,7 @@ class ReducedLeastSquares:
         """Fit in passes over rows, as `fit`."""
         import numpy as np
 
+        passes = passes if self.seen is None else ContinuedPasses(passes, self.seen, add_seen)
         n_rows, n_columns = passes.shape
         mean: Array = np.zeros(n_columns + 1)  # of the columns and of the target
         if self.fit_intercept:
@@ -59,12 +64,24 @@ class ReducedLeastSquares:
             (factor,) = passes.reduce(triangle, mean, merge=merge_triangles)
         if not np.isfinite(factor).all():
             raise ValueError("the matrix has missing or infinite values, or values too large to be squared")
+        self.seen_ = SeenRows(passes.total_weight, mean[None], factor.copy())
         if self.takes_mean:
             factor *= np.sqrt(len(factor) / passes.total_weight)
         found = self.estimator.fit(np.asfortranarray(factor[:, :-1]), factor[:, -1].copy())
         self.coef_ = np.asarray(found.coef_, np.float64)
         self.intercept_ = float(mean[-1] - mean[:-1] @ self.coef_) if self.fit_intercept else 0.0
         return self
+
+
+def add_seen(seen: SeenRows, function: Reduction, arguments: Sequence[Any], parts: Parts) -> Parts:
+    """Return the parts of a reduction of further rows with those of rows that were seen before."""
+    import numpy as np
+
+    if function is column_sums:
+        return add(parts, [seen.total_weight * seen.point[0]])
+    shift = np.sqrt(seen.total_weight) * (seen.point - arguments[0])  # the factor is centred by its own mean
+    rows = np.concatenate([seen.factor, shift])
+    return add(parts, [rows.T @ rows]) if function is products else merge_triangles(parts, [rows])
 
 
 def column_sums(blocks: Iterable[RowBlock]) -> Parts:

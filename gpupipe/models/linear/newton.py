@@ -9,12 +9,13 @@ version 1.9, which needs two float64 copies of the matrix and restarts with lbfg
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 from gpupipe.models.convergence import NotConverged
-from gpupipe.models.linear.passes import MatrixPasses, Parts, Passes, RowBlock, add
+from gpupipe.models.fitted.seen_rows import SeenRows
+from gpupipe.models.linear.passes import ContinuedPasses, MatrixPasses, Parts, Passes, Reduction, RowBlock, add
 
 if TYPE_CHECKING:
     from gpupipe.typing import Array
@@ -31,7 +32,8 @@ class NewtonLogisticRegression:
     """Logistic regression with an L2 penalty, binary or multinomial, with scikit-learn's parameters and attributes.
 
     ``coef_`` is float64, shape (n_outputs, d), and ``intercept_`` has the shape (n_outputs,): one output for two
-    classes. ``n_iter_`` is the number of steps. A training that does not converge issues the warning `NotConverged`.
+    classes. ``n_iter_`` is the number of steps. ``seen`` are rows of before, which are fitted as well, and ``seen_``
+    has these and those of the fit. A training that does not converge issues the warning `NotConverged`.
     """
 
     C: float = 1.0
@@ -39,6 +41,7 @@ class NewtonLogisticRegression:
     tol: float = 1e-4
     max_iter: int = 100
     n_threads: int = 1
+    seen: SeenRows | None = None
 
     def fit(self, X: Array, y: Array, sample_weight: Array | None = None) -> Self:
         """Fit to a matrix, float32, shape (n, d), column-major, which is neither written to nor copied as a whole.
@@ -52,9 +55,11 @@ class NewtonLogisticRegression:
         """Fit in passes over rows whose targets are codes of classes, as `fit`."""
         import numpy as np
 
+        passes = passes if self.seen is None else ContinuedPasses(passes, self.seen, add_seen)
         n_outputs = n_classes if n_classes > 2 else 1
         objective = _Objective(passes, n_outputs, self.C, self.fit_intercept)
-        found, self.n_iter_ = _minimize(objective, self.tol, self.max_iter)
+        minimum, self.n_iter_ = _minimize(objective, self.tol, self.max_iter)
+        found, self.seen_ = minimum.coef, objective.seen(minimum)
         self.coef_, self.intercept_ = found, np.zeros(n_outputs)
         if self.fit_intercept:
             self.coef_, self.intercept_ = np.ascontiguousarray(found[:, :-1]), found[:, -1].copy()
@@ -64,7 +69,10 @@ class NewtonLogisticRegression:
 
 
 class _Point(NamedTuple):
-    """Coefficients, shape (n_outputs, d), with the loss, its gradient, and its Hessian if it was computed."""
+    """Coefficients, shape (n_outputs, d), with the loss, its gradient, and its Hessian if it was computed.
+
+    Of the minimum, the Hessian is that of the step before: it differs less than the tolerance, and needs no pass.
+    """
 
     coef: Array
     loss: float
@@ -94,6 +102,15 @@ class _Objective:
             raise ValueError("the matrix has missing or infinite values, or values too large to be squared")
         return found
 
+    def seen(self, minimum: _Point) -> SeenRows:
+        """Return the expansion of the summed loss at the minimum, without the penalty."""
+        import numpy as np
+
+        total = self._passes.total_weight
+        assert minimum.hessian is not None
+        hessian = minimum.hessian - np.diag(self._penalty.ravel())
+        return SeenRows(total, minimum.coef, hessian * total, (minimum.gradient - self._penalty * minimum.coef) * total)
+
     def at(self, coef: Array, with_hessian: bool) -> _Point:
         """Return the loss and its derivatives at some coefficients, in one pass."""
         import numpy as np
@@ -107,28 +124,34 @@ class _Objective:
         return _Point(coef, float(loss) + penalty, gradient, hessian[0] if hessian else None)
 
 
-def _minimize(objective: _Objective, tol: float, max_iter: int) -> tuple[Array, int]:
-    """Return the coefficients of the minimum, and the number of steps; warn if it was not reached."""
+def _minimize(objective: _Objective, tol: float, max_iter: int) -> tuple[_Point, int]:
+    """Return the minimum, and the number of steps; warn if it was not reached."""
     import numpy as np
 
     point = objective.start()
+    hessian = point.hessian
     for n_steps in range(1, max_iter + 1):
         if point.hessian is None:
             point = objective.at(point.coef, with_hessian=True)
-        assert point.hessian is not None
-        step = _newton_step(point.hessian, point.gradient, objective.n_free)
+        hessian = point.hessian
+        assert hessian is not None
+        step = _newton_step(hessian, point.gradient, objective.n_free)
         slope = float(np.sum(point.gradient * step))  # minus the square of the Newton decrement
         can_be_last = -0.5 * slope <= tol
         following = _line_search(objective, point, step, slope, with_hessian=not can_be_last)
         if following is None:
             if -0.5 * slope <= NEGLIGIBLE * abs(point.loss):
-                return point.coef, n_steps
+                return point, n_steps
             break
+        if can_be_last and np.abs(following.gradient).max() <= tol:
+            return _with_hessian(following, hessian), n_steps
         point = following
-        if can_be_last and np.abs(point.gradient).max() <= tol:
-            return point.coef, n_steps
     warnings.warn(f"Newton's method did not converge in {n_steps} steps", NotConverged, stacklevel=2)
-    return point.coef, n_steps
+    return _with_hessian(point, hessian), n_steps
+
+
+def _with_hessian(point: _Point, last: Array | None) -> _Point:
+    return point if point.hessian is not None else point._replace(hessian=last)
 
 
 def _newton_step(hessian: Array, gradient: Array, n_free: int) -> Array:
@@ -166,6 +189,17 @@ def _line_search(objective: _Objective, point: _Point, step: Array, slope: float
             return found
         length /= 2.0
     return None
+
+
+def add_seen(seen: SeenRows, function: Reduction, arguments: Sequence[Any], parts: Parts) -> Parts:
+    """Return the loss of further rows and its derivatives with the expansion of those of rows that were seen before."""
+    import numpy as np
+
+    coef, _, with_hessian = arguments
+    assert function is log_loss and seen.slope is not None
+    step, slope = np.ravel(coef - seen.point), np.ravel(seen.slope)
+    change = seen.factor @ step
+    return add(parts, [step @ (slope + 0.5 * change), slope + change, *([seen.factor] if with_hessian else [])])
 
 
 def log_loss(blocks: Iterable[RowBlock], coef: Array, has_intercept: bool, with_hessian: bool) -> Parts:

@@ -102,7 +102,7 @@ class _LinearRegressor(LinearSettings):
 
         estimator = self._of_library(context, {**params, "fit_intercept": False})
         return ReducedLeastSquares(
-            estimator, self.fit_intercept, self.solves_products(), self.takes_mean, params["n_jobs"]
+            estimator, self.fit_intercept, self.solves_products(), self.takes_mean, params["n_jobs"], context.seen_rows
         )
 
     def matrix(self, X: Array, params: Mapping[str, Any]) -> Array:
@@ -191,7 +191,8 @@ class LogisticRegression(LinearSettings):
     def pass_solver(self, context: FitContext, params: Mapping[str, Any]) -> Any:
         from gpupipe.models.linear.newton import NewtonLogisticRegression
 
-        return NewtonLogisticRegression(self.C, self.fit_intercept, self.tol, self.max_iter, params["n_jobs"])
+        n_threads, seen = params["n_jobs"], context.seen_rows
+        return NewtonLogisticRegression(self.C, self.fit_intercept, self.tol, self.max_iter, n_threads, seen)
 
 
 @MODELS.register("linear_regression")

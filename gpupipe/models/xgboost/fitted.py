@@ -89,10 +89,18 @@ class FittedXGBoost(FittedModel):
         return TreeExplainer(explained, self.n_margins, background)
 
     @property
+    def n_rounds(self) -> int:
+        booster = read_model(self._raw, self._description)["learner"]["gradient_booster"]["name"]
+        return self._n_rounds if booster == "gbtree" and not self.targets else 0  # dart drops earlier trees as well
+
+    @property
+    def _n_rounds(self) -> int:
+        return int(self._rounds()[1] or self.estimator.num_boosted_rounds())
+
+    @property
     def row_seconds(self) -> float:
         """Nominal seconds for a row, with trees of `NODES` nodes: their number is not read."""
-        n_rounds = self._rounds()[1] or self.estimator.num_boosted_rounds()
-        n_trees = n_rounds * (max(1, self.n_outputs) if self.task != "multiclass" else len(self.classes))
+        n_trees = self._n_rounds * (max(1, self.n_outputs) if self.task != "multiclass" else len(self.classes))
         return tree_seconds(n_trees, NODES * n_trees, 2e-9)
 
     def predict(self, X: Array) -> Prediction:

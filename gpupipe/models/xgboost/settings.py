@@ -301,7 +301,8 @@ class XGBoost(BoostingSettings):
         if context.task == "ranking":
             return self._fit_groups(estimator, X, y, context)
         if validation is None:
-            return estimator.fit(X, y, sample_weight=sample_weight)
+            start = None if context.start is None else context.start.estimator
+            return estimator.fit(X, y, sample_weight=sample_weight, xgb_model=start)
         return estimator.fit(
             X,
             y,

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from gpupipe.config.error_text import describe_python_value
 from gpupipe.errors import ConfigError
-from gpupipe.pipeline.comparison.differences import presence, setting_differences
+from gpupipe.model_parts.differences import presence, setting_differences
 from gpupipe.pipeline.comparison.paired_metrics import paired_differences
 from gpupipe.pipeline.comparison.run_records import MALFORMED, RunRecord
 from gpupipe.pipeline.result import Run

@@ -5,13 +5,14 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import fields, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from gpupipe.backends.cpu.backend import CpuBackend
 from gpupipe.metrics import METRICS, join_scores
-from gpupipe.metrics.bootstrap import Z_95, sampling_errors
+from gpupipe.metrics.bootstrap import paired_changes
 from gpupipe.metrics.predictions import ClassPredictions, Predictions, QuantilePredictions, ValuePredictions
 from gpupipe.model_parts.goal import Goal, label_text, output_of_target
 from gpupipe.tasks import CLASSIFICATION
@@ -22,7 +23,6 @@ if TYPE_CHECKING:
 
     from gpupipe.metrics.settings import Costs
 
-N_RESAMPLES = 200
 TOLERANCE = 1e-5  # relative, between a recorded metric and that of predictions.parquet
 
 
@@ -123,22 +123,13 @@ def paired_differences(
     names = [name for name in dict.fromkeys(each.partition("[")[0] for each in recorded[0]) if name in recorded[1]]
     is_known = {name: name in METRICS and (name != "cost" or first.costs == second.costs) for name in names}
     names = [name for name in names if is_known[name]]
-    everything = np.arange(len(first.rows))
     if not names:
         return {}
-    values = [run.score(names, everything) for run in (first, second)]
     strata = first.strata if first.groups is None else first.folds
-
-    def difference(rows: HostArray) -> dict[str, float]:
-        one, two = (run.score(names, rows) for run in (first, second))
-        return {name: two[name] - one[name] for name in one}
-
-    differences = {name: value - values[0][name] for name, value in values[1].items()}
-    errors = sampling_errors(difference, differences, strata, first.groups, n_resamples=N_RESAMPLES)
+    changes = paired_changes(partial(first.score, names), partial(second.score, names), strata, first.groups)
     found = {}
-    for name, value in differences.items():
-        pairs = [(run[name], then.get(name, math.nan)) for run, then in zip(values, recorded, strict=True)]
+    for name, change in changes.items():
+        pairs = [(now, then.get(name, math.nan)) for now, then in zip((change.old, change.new), recorded, strict=True)]
         if all(math.isclose(now, then, rel_tol=TOLERANCE, abs_tol=TOLERANCE) for now, then in pairs):
-            error = float(np.nanstd(errors[name]))
-            found[name] = {"difference": value, "low": value - Z_95 * error, "high": value + Z_95 * error}
+            found[name] = {"difference": change.difference, "low": change.low, "high": change.high}
     return found

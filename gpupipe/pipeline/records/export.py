@@ -27,6 +27,8 @@ from gpupipe.model_parts.goal import Goal
 from gpupipe.model_parts.importances import Importances
 from gpupipe.model_parts.user_code import write_kernels
 from gpupipe.pipeline.records.parity import write_parity
+from gpupipe.pipeline.update.training_settings import NAME as TRAINING
+from gpupipe.pipeline.update.training_settings import describe_training
 from gpupipe.training.fit import TrainedModel
 from gpupipe.training.job import Job
 from gpupipe.training.preparation.plugins import plugins_of
@@ -93,6 +95,8 @@ def export_model(
     description = trained.model.save(folder)
     for name in description["files"]:
         writer.file(name)
+    if (settings := describe_training(config, trained.entry)) is not None:
+        writer.json(TRAINING, settings)
     params = trained.entry.params.model_dump(mode="json")
     content = {
         "name": config.name,

@@ -23,6 +23,8 @@ CONTENTS = {
     "drift.json": "columns and levels of the reference that `gpupipe drift` compares with",
     "drift.npz": "bins and counts of that reference",
     "held_out.npz": "outputs and targets of held-out rows, for `gpupipe evaluate`",
+    "lineage.json": "the generations that the model was updated from",
+    "training.json": "the settings of the training, for `gpupipe update`",
     "training_summary.json": "nulls and ranges of the training rows",
     "derivation.json": "history features",
     "derivation_levels.json": "levels of the columns of history features",

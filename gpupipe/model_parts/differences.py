@@ -1,4 +1,4 @@
-"""Differences of the settings and the columns of runs."""
+"""Differences of the settings and the columns of runs, or of the documents of models."""
 
 from __future__ import annotations
 

@@ -1,0 +1,139 @@
+"""Command ``gpupipe diff OLD NEW [DATA]``: two models compared, and their predictions for the same rows."""
+
+from __future__ import annotations
+
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from gpupipe.cli.options import (
+    PATH_OR_URL,
+    allow_code_option,
+    device_option,
+    emit,
+    json_options,
+    mode_option,
+    parse_tables,
+    require_date,
+    table_option,
+    writable_file,
+)
+from gpupipe.cli.source_options import parse_source_options, rewrite_terms, source_option, use_command_line_terms
+from gpupipe.errors import ConfigError
+
+if TYPE_CHECKING:
+    from gpupipe.backends import Device
+
+FAILED = 1
+
+
+@click.command
+@click.argument("old", metavar="OLD", type=click.Path(path_type=Path))
+@click.argument("new", metavar="NEW", type=click.Path(path_type=Path))
+@click.argument("data", metavar="[DATA]", required=False, type=PATH_OR_URL)
+@click.option("--by", metavar="COLUMN", multiple=True, help="Compare each value of this column too. Repeatable.")
+@click.option(
+    "--group",
+    metavar="COLUMN",
+    help="Draw whole groups of this column for intervals. Default: groups or days if NEW was split by them.",
+)
+@click.option("--rows", type=click.IntRange(0, 1000), default=10, show_default=True, help="Changed rows to explain.")
+@click.option(
+    "--moved",
+    type=click.FloatRange(0),
+    metavar="AMOUNT",
+    help="Numbers that change by more count as flipped. Default: the mean absolute error in the run of OLD.",
+)
+@click.option(
+    "--fail-on",
+    metavar="CONDITION",
+    multiple=True,
+    help='End with exit code 1 if it holds: "flips>2%", "roc_auc<-0.01" (new minus old), or "roc_auc.high<0" (the end '
+    "of its interval). Repeatable.",
+)
+@click.option(
+    "--html",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    callback=writable_file,
+    help="Write one HTML page with the comparison.",
+)
+@json_options
+@mode_option
+@source_option
+@table_option
+@click.option("--as-of", metavar="DATE", help="Compute features as of this date instead of the training cut-offs.")
+@device_option
+@allow_code_option
+def command(
+    old: Path,
+    new: Path,
+    data: str | None,
+    by: tuple[str, ...],
+    group: str | None,
+    rows: int,
+    moved: float | None,
+    fail_on: tuple[str, ...],
+    html: Path | None,
+    as_json: bool,
+    output: Path | None,
+    source_options: tuple[str, ...],
+    tables: tuple[str, ...],
+    as_of: str | None,
+    device: Device,
+    allow_code: bool,
+) -> int:
+    """Compare two models (run or model directories): settings, columns, levels, features, decisions, metrics, sizes.
+
+    With DATA (a file, glob, folder or URL), both predict its rows: decisions that flip, the columns that explain why,
+    and, if it has the target, metrics with 95% intervals of a paired bootstrap. DATA may be larger than memory.
+
+    \b
+    Exit codes:
+      0  the models were compared, and no --fail-on condition holds
+      1  a --fail-on condition holds; a line names it
+      2  a condition is malformed, or is about what was not compared
+      5  a model or DATA cannot be read
+    """
+    with use_command_line_terms():
+        from gpupipe.inference.diff.conditions import DiffCondition
+        from gpupipe.io.settings import TableSource
+
+        for text in fail_on:
+            DiffCondition.parse(text)
+        if fail_on and data is None:
+            raise ConfigError("--fail-on needs DATA", fix="name a table that both models predict")
+        adjust = partial(parse_source_options, source_options)
+        adjust(TableSource(path=data or "INPUT"))  # report invalid options before the models are loaded
+        require_date(as_of)
+        further = parse_tables(tables)
+        from gpupipe.files.jsonfile import plain
+        from gpupipe.inference.diff.model_diff import diff_models
+        from gpupipe.inference.diff.shared_table import SharedTable
+        from gpupipe.inference.model import load_model
+        from gpupipe.inference.scoring.local import adjust_tables
+        from gpupipe.inference.scoring.outputs import scoring_inputs
+        from gpupipe.io.output_conflicts import require_no_conflict
+
+        inputs = [*scoring_inputs(old, data, further), *scoring_inputs(new, None, None)]
+        for path in filter(None, (html, output)):
+            require_no_conflict(path, inputs)
+        models = [load_model(path, device, allow_code=allow_code) for path in (old, new)]
+        table = None
+        if data is not None:
+            table = SharedTable(data, adjust_tables(models[1], further, adjust), as_of, adjust)
+        found = diff_models((models[0], models[1]), table, by, rows, moved, group)
+        held = found.failing(fail_on)
+        if html is not None:
+            from gpupipe.files.file import write_text
+            from gpupipe.io.files import mask
+
+            write_text(html, found.to_html(mask(data or "")))
+        code = FAILED if held else 0
+        document = plain({"failed": held, "exit_code": code, **found.to_json()})
+        emit(document, as_json, output, lambda: click.echo(rewrite_terms("\n".join(found.lines()))), inputs, True)
+    for text in held:
+        click.echo(f"--fail-on {text}", err=True)
+    return code

@@ -1,0 +1,1 @@
+"""Two models compared: what changed in them, and how their predictions for the same rows differ."""

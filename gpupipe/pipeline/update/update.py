@@ -1,0 +1,217 @@
+"""Challenger of a model: trained on new rows, and compared on the newest of them, which neither model has seen."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from gpupipe.artifact import ArtifactReader, ArtifactWriter
+from gpupipe.artifact.untrusted.failures import refuse_failures
+from gpupipe.errors import ConfigError, DataError
+from gpupipe.files.jsonfile import plain
+from gpupipe.inference.diff.prediction_comparison import PredictionComparison, compare_predictions
+from gpupipe.inference.model import Model, load_model
+from gpupipe.io.source_reader import read_arrow
+from gpupipe.metrics.bootstrap import FEWEST_ROWS
+from gpupipe.model_parts.folder import model_folder
+from gpupipe.model_parts.lineage import Generation, Origin, read_lineage, write_lineage
+from gpupipe.models.continuation import StartingModel
+from gpupipe.names import count_noun
+from gpupipe.pipeline.run import run_pipeline
+from gpupipe.pipeline.update.training_settings import TrainingSettings
+from gpupipe.pipeline.update.verdict import decide_verdict
+from gpupipe.training.fit import TrainingStart
+
+if TYPE_CHECKING:
+    from gpupipe.pipeline.result import Run
+    from gpupipe.timeline.safe_points import StopSignal
+    from gpupipe.timeline.timeline import Listener
+
+
+@dataclass(frozen=True)
+class ModelUpdate:
+    """Challenger of a model, and the verdict on it, returned by `update_model`.
+
+    Attributes
+    ----------
+    run : Run
+        The run that trained the challenger; its directory has the challenger and its report.
+    verdict : {"promote", "keep", "refuse"}
+        Whether the challenger should take over.
+    reasons : tuple of str
+        The figures that the verdict rests on, one sentence each.
+    how : {"continued", "refitted"}
+        Whether trees were added to those of the model, or a model was trained on old and new rows.
+    n_trained : int
+        New rows that the challenger was trained on.
+    comparison : PredictionComparison
+        Metrics of both models, also by the slices of ``evaluate.by``, and decisions that differ, on the newest rows.
+
+    Examples
+    --------
+    >>> from pathlib import Path
+    >>> import gpupipe as gp
+    >>> from gpupipe.inference.diff.prediction_comparison import PredictionComparison
+    >>> run = gp.Run(Path("runs/june"))
+    >>> found = gp.ModelUpdate(run, "keep", (), "continued", 450, PredictionComparison(n_rows=150))
+    >>> found.verdict, found.comparison.n_rows
+    ('keep', 150)
+    """
+
+    run: Run
+    verdict: str
+    reasons: tuple[str, ...]
+    how: Origin
+    n_trained: int
+    comparison: PredictionComparison
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the result as JSON values, with the path of the run directory."""
+        return {
+            "challenger": str(self.run.path),
+            "verdict": self.verdict,
+            "reasons": list(self.reasons),
+            "how": self.how,
+            "n_trained": self.n_trained,
+            "comparison": plain(asdict(self.comparison)),
+        }
+
+
+def update_model(
+    model: str | os.PathLike[str],
+    new: str | os.PathLike[str],
+    old: str | os.PathLike[str] | None = None,
+    output: str | os.PathLike[str] | None = None,
+    *,
+    newest: float = 0.25,
+    margin: float = 0.0,
+    listeners: Sequence[Listener] = (),
+    stop_signal: StopSignal | None = None,
+) -> ModelUpdate:
+    """Train a challenger of a model on new rows, and compare both on the newest of them.
+
+    Without the old rows, the training of the model continues, on the CPU: the features stay as they were learned, and
+    trees are added to those of XGBoost or LightGBM, as many per new row as there are per old row. Linear models keep
+    sums of their rows: least squares continued with new rows is that of all rows, and logistic regression close to it
+    (`gpupipe.models.fitted.seen_rows`). With the old rows, features and
+    model are learned again from all rows, with the parameters that were found before and without a search. Nothing is
+    overwritten: the challenger is a new run directory.
+
+    Parameters
+    ----------
+    model : str or Path
+        The model in use: a model directory, or a run directory.
+    new, old : str or Path
+        Tables with the columns of the training, the target included: files, globs, folders or URLs.
+    output : str or Path, optional
+        The run directory of the challenger. Default: a new one in ``runs``.
+    newest : float
+        Share of the new rows to compare on: the latest, if the model was split by time, or else the last ones of the
+        table.
+    margin : float
+        Loss of the first metric that is accepted: see `gpupipe.pipeline.update.verdict.decide_verdict`.
+    listeners, stop_signal
+        As in `gpupipe.pipeline.run.run_pipeline`.
+
+    Returns
+    -------
+    ModelUpdate
+
+    Raises
+    ------
+    ConfigError
+        If the model does not have the settings of its training, or cannot continue without the old rows.
+    DataError
+        If the new rows are too few for an interval, or as `gpupipe.Pipeline.run`.
+
+    Examples
+    --------
+    >>> import gpupipe as gp
+    >>> import pandas as pd
+    >>> from tempfile import TemporaryDirectory
+    >>> folder = TemporaryDirectory()
+    >>> frame = pd.DataFrame({"age": [i % 60 for i in range(900)], "left": [i % 60 > 30 for i in range(900)]})
+    >>> for name, rows in {"may": frame[:600], "june": frame[600:]}.items():
+    ...     rows.to_parquet(f"{folder.name}/{name}.parquet")
+    >>> pipeline = gp.Pipeline(f"{folder.name}/may.parquet", target="left", models=["xgboost"])
+    >>> run = pipeline.run(f"{folder.name}/run", quiet=True)
+    >>> found = gp.update_model(run.path, f"{folder.name}/june.parquet", output=f"{folder.name}/challenger")
+    >>> found.how, found.n_trained, found.comparison.n_rows
+    ('continued', 225, 75)
+    >>> folder.cleanup()
+    """
+    if not 0 < newest < 1:
+        raise ConfigError(f"expected a share between 0 and 1; got {newest}", where="newest")
+    if margin < 0:
+        raise ConfigError(f"expected a margin of at least 0; got {margin}", where="margin")
+    reader = ArtifactReader(model_folder(Path(model)))
+    settings = TrainingSettings.read(reader)
+    champion = load_model(reader.folder, "cpu")
+    new_rows = read_arrow(settings.source(str(new))).table
+    if (n_compared := int(newest * new_rows.num_rows)) < FEWEST_ROWS:
+        what = (
+            f"expected at least {FEWEST_ROWS} rows to compare on; {count_noun(n_compared, 'row')} would be the newest"
+        )
+        raise DataError(what, where=str(new), fix="pass more rows, or a larger share of newest ones")
+    n_old = 0 if old is None else read_arrow(settings.source(str(old)), champion.goal.names).table.num_rows
+    start = _start(reader, champion, settings) if old is None else None
+    paths = [str(path) for path in (old, new) if path is not None]
+    share = newest * new_rows.num_rows / (n_old + new_rows.num_rows)
+    target = None if output is None else Path(output)
+    config = settings.config(paths, share, "runs/", None if start is None else start.features)
+    run = run_pipeline(config, target, listeners, stop_signal=stop_signal, start=start)
+    compared = run.predictions["row"].to_numpy() - n_old
+    compared = np.sort(compared[compared >= 0])  # by time, old rows may be later than new ones
+    by = [each.column for each in config.evaluate.by]
+    comparison = compare_predictions(champion, run.model, new_rows.take(compared), by=by)
+    verdict = decide_verdict(next(iter(run.metrics)), comparison, margin)
+    how: Origin = "refitted" if start is None else "continued"
+    n_trained = new_rows.num_rows - len(compared)
+    period = _period(new_rows, settings.time)
+    _record(reader, champion, run, Generation("", _now(), n_trained, period, how, verdict.name, verdict.reasons))
+    return ModelUpdate(run, verdict.name, verdict.reasons, how, n_trained, comparison)
+
+
+def _start(reader: ArtifactReader, champion: Model, settings: TrainingSettings) -> TrainingStart:
+    """Return where the training continues; raise ConfigError if it cannot."""
+    features, entry = champion.features, settings.values["model"]
+    if features.derivation is not None or features.training is None:
+        what = "features from other rows, or from texts, are learned with the rows"
+        raise ConfigError(what, where="features", fix="pass the old rows as well, to train it again: --with OLD")
+    with refuse_failures("cannot read the sums of the training rows", str(reader.folder)):
+        start = StartingModel(champion.estimator.with_seen_rows(reader), features.training.n_rows)
+    start.require_continuable(entry["name"])
+    return TrainingStart(features, start)
+
+
+def _record(reader: ArtifactReader, champion: Model, run: Run, own: Generation) -> None:
+    """Add the lineage of the challenger to its model directory."""
+    manifest = reader.manifest
+    earlier = read_lineage(reader)
+    if not earlier:
+        assert champion.features.training is not None
+        n_rows = champion.features.training.n_rows
+        made, sha256 = manifest["created"], manifest["manifest_sha256"]
+        earlier = (Generation(sha256, made, n_rows, None, "trained", None, ()),)
+    with ArtifactWriter.reopened(run.path / "model") as writer:
+        write_lineage(writer, [*earlier, own])
+
+
+def _period(rows: pa.Table, time: str | None) -> tuple[str, str] | None:
+    """Return the first and last time of rows, in ISO 8601; None if they have no column of times."""
+    if time is None or time not in rows.column_names or not pa.types.is_timestamp(rows.schema.field(time).type):
+        return None
+    ends = pc.min_max(rows[time]).as_py()
+    return None if ends["min"] is None else (ends["min"].isoformat(), ends["max"].isoformat())
+
+
+def _now() -> str:
+    return datetime.now(UTC).isoformat(timespec="seconds")
