@@ -96,8 +96,9 @@ def test_the_command_prints_one_document_and_ends_with_the_verdict(
     champions: dict[str, Path], months: Path, tmp_path: Path
 ) -> None:
     # The old rows again: a model that has learned more of them is not better by more than chance.
-    command = [sys.executable, "-m", "gpupipe", "update", champions["xgboost"], months / "old.csv", "--json", "--quiet"]
-    ended = subprocess.run([*command, "-o", tmp_path / "challenger"], capture_output=True, text=True, timeout=120)
+    arguments = map(str, (champions["xgboost"], months / "old.csv", "-o", tmp_path / "challenger"))
+    command = [sys.executable, "-m", "gpupipe", "update", *arguments, "--json", "--quiet"]
+    ended = subprocess.run(command, capture_output=True, text=True, timeout=120)
     document = json.loads(ended.stdout)
     assert document["verdict"] in ("keep", "refuse")
     assert document["challenger"] == str(tmp_path / "challenger")
