@@ -34,6 +34,7 @@ _HOMES = {
     "DeviceError": "gpupipe.errors",
     "DriftReport": "gpupipe.inference.drift.report",
     "EncodingError": "gpupipe.errors",
+    "Evaluation": "gpupipe.inference.evaluation.evaluation",
     "Explanation": "gpupipe.inference.explanation.explanation",
     "FeatureProgram": "gpupipe.pipeline.api.transformer",
     "FieldCountError": "gpupipe.errors",
@@ -95,6 +96,7 @@ if TYPE_CHECKING:  # the same names again: type checkers do not run `__getattr__
     from gpupipe.inference.diff.model_diff import ModelDiff as ModelDiff
     from gpupipe.inference.diff.model_diff import diff as diff
     from gpupipe.inference.drift.report import DriftReport as DriftReport
+    from gpupipe.inference.evaluation.evaluation import Evaluation as Evaluation
     from gpupipe.inference.explanation.explanation import Explanation as Explanation
     from gpupipe.inference.model import Model as Model
     from gpupipe.inference.model import load_model as load_model

@@ -39,6 +39,7 @@ Purpose = Literal[
     "permutation importance",
     "permutations of players",
     "bootstrap",
+    "labels of rows",
     "starter",
     "trial rows",
 ]

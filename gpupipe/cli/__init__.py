@@ -26,6 +26,7 @@ COMMANDS = {
     "predict": "Score a table with a trained model.",
     "explain": "Write how much each column contributes to each prediction.",
     "drift": "Compare a table with the training rows of a model.",
+    "evaluate": "Measure a model on new rows; estimate its metrics where labels are not known yet.",
     "update": "Train a challenger of a model on new rows, and compare both.",
     "serve": "Serve predictions of a model over HTTP.",
     "export": "Copy a trained model into a separate folder and verify it.",

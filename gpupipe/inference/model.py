@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import date, datetime
 from functools import cached_property, partial
@@ -33,6 +33,7 @@ from gpupipe.typing import Array
 
 if TYPE_CHECKING:
     from gpupipe.inference.drift.report import DriftReport
+    from gpupipe.inference.evaluation.evaluation import Evaluation
     from gpupipe.inference.explanation.compute import ModelExplainer
     from gpupipe.inference.onnx.export import OnnxExport
     from gpupipe.inference.prediction.few_rows import FewRowsEncoder
@@ -164,6 +165,70 @@ class Model(LoadedModel):
         from gpupipe.inference.drift.detection import load_reference
 
         return detect_drift(self, load_reference(self), self._prediction_of, data, by, tables, as_of)
+
+    def evaluate(
+        self,
+        data: Any,
+        by: str | None = None,
+        slices: Sequence[str] = (),
+        cost: Mapping[str, Any] | None = None,
+        tables: Mapping[str, Any] | None = None,
+        as_of: str | date | datetime | None = None,
+    ) -> Evaluation:
+        """Measure the model on rows whose targets are known, and estimate its metrics where they are not.
+
+        Every row is predicted, in one pass over chunks. A period is measured if at least 90 % of its rows have a label.
+        Metrics of other periods are the expected ones for targets that follow the outputs of the model, calibrated on
+        the labels of earlier periods. Their intervals have the sampling of the labels, the calibration, and the errors
+        of such estimates in earlier periods with labels.
+
+        A change of the targets of the same inputs cannot be seen without labels. There is no estimate if that of
+        the latest period with labels was wrong by more than its errors explain, or if the inputs are outside of the
+        training rows. Without an earlier period with labels, estimates are marked as untested.
+
+        Parameters
+        ----------
+        data, tables, as_of
+            As in `predict`; the target column is null where it is not known, or missing.
+        by : str, optional
+            As in `drift`. Without it, the rows with a label and those without are the two periods.
+        slices : sequence of str
+            Columns, of the model or not: the labelled rows of each value or bin are measured too.
+        cost : mapping of str to float, optional
+            Binary: ``false_positive``, ``false_negative``, and ``true_positive`` and ``true_negative`` if they are not
+            0. Adds the metric cost, the mean cost of a decision; a model does not have the costs of its run.
+
+        Returns
+        -------
+        Evaluation
+
+        Raises
+        ------
+        ConfigError
+            If the model has no target or is a ranking, a column does not exist, or the costs are invalid.
+        SchemaError, DataError, ArtifactError, LimitError
+            As `drift`.
+
+        Examples
+        --------
+        >>> import tempfile
+        >>> import pandas as pd
+        >>> from gpupipe import Pipeline
+        >>> frame = pd.DataFrame({"age": [i % 60 for i in range(2000)]})
+        >>> frame["left"] = [i % 7 > i % 60 / 9 for i in range(2000)]
+        >>> folder = tempfile.TemporaryDirectory()
+        >>> run = Pipeline(frame, target="left", models=["logistic_regression"]).run(f"{folder.name}/run", quiet=True)
+        >>> found = run.model.evaluate(frame, slices=["age"])
+        >>> found.periods[0].status, found.fails("worse"), [str(each) for each in found.slices[1:3]]
+        ('measured', False, ['age: below 14 (476 rows)', 'age: 14 to below 29 (501 rows)'])
+        >>> run.model.evaluate(frame[["age"]]).periods[0].status
+        'untested'
+        >>> folder.cleanup()
+        """
+        from gpupipe.inference.evaluation.evaluate import EvaluatedRows, evaluate_rows, load_record, read_costs
+
+        options = EvaluatedRows(tuple(slices), tables, as_of, None if cost is None else read_costs(cost))
+        return evaluate_rows(self, load_record(self), self._prediction_of, data, by, options)
 
     def scorer(self, engine: HostEngine | None = None) -> Scorer:
         """Return the model compiled for single rows: from a dict of raw values to the answer in microseconds.

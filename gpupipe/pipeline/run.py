@@ -32,7 +32,7 @@ from gpupipe.pipeline.memory import plan_out_of_core
 from gpupipe.pipeline.records.candidate_latency import measure_latency
 from gpupipe.pipeline.records.card.card import write_card
 from gpupipe.pipeline.records.champion_explanation import explain_champion
-from gpupipe.pipeline.records.drift_reference import collect_reference
+from gpupipe.pipeline.records.drift_reference import collect_held_out, collect_reference
 from gpupipe.pipeline.records.export import ModelRecords, export_model
 from gpupipe.pipeline.records.held_out_table import held_out_table
 from gpupipe.pipeline.records.importances_and_plots import (
@@ -68,7 +68,7 @@ from gpupipe.training.selection.leaderboard import LeaderboardResult
 from gpupipe.training.selection.optional_parts import describe_error, ends_run, note_failure, optional_part
 from gpupipe.training.selection.selection import Selection, make_selection
 from gpupipe.training.selection.slices import add_slices, assume_missed
-from gpupipe.training.steps import Evaluation, TrainingRound
+from gpupipe.training.steps import EvaluationStep, TrainingRound
 from gpupipe.training.tuning.tuned_yaml import NAME as TUNED_YAML
 from gpupipe.training.tuning.tuned_yaml import tuned_yaml
 from gpupipe.typing import Array
@@ -181,7 +181,7 @@ def train_candidates(split: SplitJob, services: RunServices) -> TrainedRun:
     for step in selection.steps():
         if isinstance(step, TrainingRound):
             selection.add(_train_round(selection, step))
-        elif isinstance(step, Evaluation):
+        elif isinstance(step, EvaluationStep):
             selection.evaluate(step)
         else:
             selection.measure_latency(step, measure)
@@ -275,11 +275,13 @@ def export(explained: ExplainedRun, services: RunServices) -> Exception | None:
 def _export_model(explained: ExplainedRun, folder: Path, stage: Stage) -> None:
     job = explained.job
     outcome = explained.outcome
-    drift = None
+    drift, held_out = None, None
     best, trial = outcome.leaderboard[0], make_trial_rows(job, outcome.champion.features)
     with optional_part(job.timeline, "the model has no reference for `gpupipe drift`"):
         drift = collect_reference(job, outcome, explained.trained.champion_rows)
-    records = ModelRecords(explained.importances.columns, find_identifiers(job.config, job.files), drift)
+        held_out = collect_held_out(job, outcome)
+    ids = find_identifiers(job.config, job.files)
+    records = ModelRecords(explained.importances.columns, ids, drift, held_out)
     parity = export_model(folder, outcome.champion, job, outcome.decision, best.metrics, trial, records)
     if parity is not None:
         stage.note(f"reloaded on the CPU, the model gives the same output: {parity.summary}")

@@ -27,7 +27,7 @@ from gpupipe.plan.ensemble_costs import costs_of
 from gpupipe.plan.preview import Preview
 from gpupipe.plan.read_refusal import read_refusal
 from gpupipe.tasks import View
-from gpupipe.training.steps import REFIT, Evaluation, RunSteps, SelectionStep, TrainingRound, training_steps
+from gpupipe.training.steps import REFIT, EvaluationStep, RunSteps, SelectionStep, TrainingRound, training_steps
 from gpupipe.training.tuning.memory import tuning_bytes
 from gpupipe.units import GIB
 
@@ -252,7 +252,7 @@ class Planner(RunSteps):
         n_folds = self.seen.shares.n_folds
         return f"each of {n_folds} folds: " if n_folds > 1 and not step.is_refit else step.label
 
-    def evaluate(self, step: Evaluation) -> None:
+    def evaluate(self, step: EvaluationStep) -> None:
         shares = self.seen.shares
         n_rows = int((1.0 if shares.n_folds > 1 else shares.test) * self.seen.n_rows)
         self._add(f"{step.label}evaluate", n_rows, *self._there(self._measuring(n_rows)))

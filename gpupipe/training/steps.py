@@ -30,7 +30,7 @@ class TrainingRound:
 
 
 @dataclass(frozen=True)
-class Evaluation:
+class EvaluationStep:
     """Evaluation of the predictions of the rounds so far."""
 
     label: str = ""
@@ -43,7 +43,7 @@ class LatencyMeasurement:
     label: str = ""
 
 
-SelectionStep = TrainingRound | Evaluation | LatencyMeasurement
+SelectionStep = TrainingRound | EvaluationStep | LatencyMeasurement
 
 
 def training_steps(n_folds: int, has_validation: bool, has_latency_limit: bool = False) -> tuple[SelectionStep, ...]:
@@ -58,11 +58,11 @@ def training_steps(n_folds: int, has_validation: bool, has_latency_limit: bool =
     if n_folds > 1:
         rounds = [TrainingRound(f"fold {i + 1} of {n_folds}: ", fold=i) for i in range(n_folds)]
         refit = TrainingRound(REFIT, "all", (), is_refit=True)
-        return *rounds, Evaluation(), *measured, refit, *measured_again
+        return *rounds, EvaluationStep(), *measured, refit, *measured_again
     if has_validation:
         first, refit = TrainingRound("", "fit", ("validation", "test")), TrainingRound(REFIT, is_refit=True)
-        return first, Evaluation(), *measured, refit, Evaluation(REFIT), *measured_again
-    return TrainingRound(), Evaluation(), *measured
+        return first, EvaluationStep(), *measured, refit, EvaluationStep(REFIT), *measured_again
+    return TrainingRound(), EvaluationStep(), *measured
 
 
 def needs_validation(config: Config, entries: Sequence[ModelEntry], has_target: bool) -> bool:
@@ -87,7 +87,7 @@ class RunSteps(ABC):
         for step in self.training_steps():
             if isinstance(step, TrainingRound):
                 self.train_round(step)
-            elif isinstance(step, Evaluation):
+            elif isinstance(step, EvaluationStep):
                 self.evaluate(step)
             else:
                 self.measure_latency(step)
@@ -138,7 +138,7 @@ class RunSteps(ABC):
         """Predict the rows of a round with the last trained candidate."""
 
     @abstractmethod
-    def evaluate(self, step: Evaluation) -> None:
+    def evaluate(self, step: EvaluationStep) -> None:
         """Evaluate predictions, and choose the best candidate."""
 
     @abstractmethod

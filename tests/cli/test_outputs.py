@@ -31,7 +31,7 @@ ESTIMATOR = "from sklearn.dummy import DummyClassifier\n\n\ndef make():\n    ret
 KERNEL = 'import gpupipe\n\n\n@gpupipe.kernel(out="float32", nulls="propagate")\ndef half(age):\n    return age / 2.0\n'
 JOIN = "{x: {path: %s, on: plan, cardinality: many_to_one}}"
 
-WRITING = ("run", "update", "predict", "explain", "export", "init", "bench", "drift")
+WRITING = ("run", "update", "predict", "explain", "export", "init", "bench", "drift", "evaluate")
 # The document of a table:
 PRINTING = ("runs", "compare", "diff", "history", "verify", "plan", "gpus", "doctor", "kernels", "schema")
 
@@ -105,12 +105,12 @@ def test_the_output_of_every_command_is_o_and_output() -> None:
 
 
 # Outputs that may contain personal data, with --mode:
-PRIVATE = ("run", "predict", "explain", "export", "drift", "diff")
+PRIVATE = ("run", "predict", "explain", "export", "drift", "diff", "evaluate")
 CALLS: dict[str, list[str]] = {
     "predict": ["r", "t.csv"], "explain": ["r", "t.csv"], "export": ["r", "--format", "onnx"], "drift": ["r", "t.csv"],
     "init": ["t.csv", "--target", "y"], "bench": ["c.yaml"], "runs": ["."], "compare": ["r", "{here}/r"],
     "diff": ["r", "r", "t.csv"], "history": ["r"], "verify": ["r"], "plan": ["c.yaml"], "gpus": [], "doctor": [],
-    "kernels": [], "schema": [],
+    "kernels": [], "schema": [], "evaluate": ["r", "t.csv"],
 }  # fmt: skip
 
 

@@ -41,7 +41,7 @@ from gpupipe.training.job import Job
 from gpupipe.training.preparation.preparation import folds_of, open_job
 from gpupipe.training.selection.leaderboard import LeaderboardResult
 from gpupipe.training.selection.selection import make_selection
-from gpupipe.training.steps import Evaluation, TrainingRound
+from gpupipe.training.steps import EvaluationStep, TrainingRound
 from gpupipe.typing import Array
 from tests.nightly import nightly_unless
 
@@ -312,7 +312,7 @@ def without_choice(job: Job, entries: Sequence[ModelEntry]) -> LeaderboardResult
         training.train(entry)
         training.predict(entry)
     selection.add(training.candidates)
-    selection.evaluate(Evaluation())
+    selection.evaluate(EvaluationStep())
     return selection.result()
 
 

@@ -21,6 +21,7 @@ EXAMPLES = {
     "predict": 'gpupipe predict runs/churn-… new.csv -o scores.csv --keep "plan,signup_*" --on-error reject',
     "explain": "gpupipe explain runs/churn-… new.csv -o explained.parquet --keep signup_date",
     "drift": "gpupipe drift runs/churn-… new.csv --by day:scored_at --fail-on moderate",
+    "evaluate": "gpupipe evaluate runs/churn-… scored.parquet --by month:scored_at --fail-on worse",
     "update": "gpupipe update runs/churn-… june.csv --with may.csv -o runs/june",
     "serve": "gpupipe serve runs/churn-… --port 8080 --workers 2",
     "export": "gpupipe export runs/churn-… -o churn-model",

@@ -41,6 +41,7 @@ GROUPS: dict[str, tuple[str, tuple[str, ...]]] = {
             "UntrustedModel",
             "Explanation",
             "DriftReport",
+            "Evaluation",
             "update_model",
             "ModelUpdate",
             "diff",

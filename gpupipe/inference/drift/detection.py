@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import pyarrow as pa
 
 from gpupipe.artifact import ArtifactReader
 from gpupipe.artifact.untrusted.failures import refuse_failures
-from gpupipe.errors import ArtifactError, DataError
+from gpupipe.errors import ArtifactError, ConfigError, DataError, did_you_mean
 from gpupipe.inference.drift.cell_counter import CellCounter
 from gpupipe.inference.drift.counted_column import CountedColumn, counted_columns
 from gpupipe.inference.drift.files import read_reference
@@ -39,6 +39,15 @@ if TYPE_CHECKING:
 
 PredictRows = Callable[["RowsToPredict"], tuple[Prediction, "PredictionReport"]]
 NewCounter = Callable[[Sequence[CountedColumn]], CountCells]
+
+
+class RowObserver(Protocol):
+    """Receiver of the chunks of a scan, each with the column of the periods, which needs further `columns`."""
+
+    @property
+    def columns(self) -> Sequence[str]: ...
+
+    def add(self, table: pa.Table, by: PeriodColumn | None) -> None: ...
 
 
 @dataclass(frozen=True)
@@ -78,9 +87,10 @@ def scan_rows(
     tables: Mapping[str, Any] | None,
     as_of: Any,
     counter: NewCounter | None,
+    observer: RowObserver | None = None,
 ) -> ScannedRows:
     """Return the counts of a table and the rows to predict."""
-    opened = open_rows(model, reference, data, by)
+    opened = open_rows(model, reference, data, by, () if observer is None else observer.columns)
     counts = PeriodCounts()
     count = None
     period = None
@@ -96,6 +106,8 @@ def scan_rows(
         if period is not None:
             require_few(len(counts.periods), period.unit)
         sample.add(table)
+        if observer is not None:
+            observer.add(table, period)
         n_rows += table.num_rows
         del table  # before the next chunk is read
     if not n_rows:
@@ -132,21 +144,23 @@ class OpenedRows:
         return period_column(*self.by, known.get(self.by[1]), first, model.backend)
 
 
-def open_rows(model: LoadedModel, reference: DriftReference, data: Any, by: str | None) -> OpenedRows:
-    """Return the table that `data` stands for, as chunks.
+def open_rows(
+    model: LoadedModel, reference: DriftReference, data: Any, by: str | None, further: Sequence[str] = ()
+) -> OpenedRows:
+    """Return the table that `data` stands for, as chunks, with the `further` columns.
 
-    Raise ConfigError if `by` is invalid, and GpupipeError as when reading the table.
+    Raise ConfigError if `by` is invalid or a further column does not exist, and GpupipeError as when reading the table.
     """
     from pathlib import Path
 
     if not isinstance(data, str | Path | TableSource):
-        table, wanted = _open_frame(model, reference, data, by)
+        table, wanted = _open_frame(model, reference, data, by, further)
         return OpenedRows(slices(table), tuple(table.column_names), "the given table", by=wanted, n_rows=table.num_rows)
     source = declare_targets(model, data if isinstance(data, TableSource) else model.source_of(str(data)))
     label = mask(source.label)
     files = input_files(source)
     found = stored_names(source, files)
-    names, wanted = _names(model, reference, found, by)
+    names, wanted = _names(model, reference, found, by, further)
     if not source.paths or model.features.derivation is not None:
         table = read_arrow(source, names, files=files).table
         return OpenedRows(slices(table), names, label, by=wanted, n_rows=table.num_rows)
@@ -155,29 +169,32 @@ def open_rows(model: LoadedModel, reference: DriftReference, data: Any, by: str 
 
 
 def _open_frame(
-    model: LoadedModel, reference: DriftReference, data: Any, by: str | None
+    model: LoadedModel, reference: DriftReference, data: Any, by: str | None, further: Sequence[str]
 ) -> tuple[pa.Table, tuple[Any, str] | None]:
     from gpupipe.inference.prediction.input_source import strips_texts
 
-    optional = [*model.goal.names, reference.time, *([] if by is None else [parse_by(by)[1]])]
+    optional = [*model.goal.names, reference.time, *([] if by is None else [parse_by(by)[1]]), *further]
     times = [column.name for column in model.features.input_schema if column.kind == "datetime"]
     rows = rows_to_arrow(data, model.inputs, [name for name in (*optional, *times) if name])
     table = plain_arrow(rows, strips_texts(model.manifest["reading"]))
-    names, wanted = _names(model, reference, table.column_names, by)
+    names, wanted = _names(model, reference, table.column_names, by, further)
     return table.select(list(names)), wanted
 
 
 def _names(
-    model: LoadedModel, reference: DriftReference, found: Sequence[str], by: str | None
+    model: LoadedModel, reference: DriftReference, found: Sequence[str], by: str | None, further: Sequence[str]
 ) -> tuple[tuple[str, ...], tuple[Any, str] | None]:
     """Return the columns to read, and unit and column of the periods."""
+    for absent in [name for name in further if name not in found][:1]:
+        hint = did_you_mean(absent, found) or f"use one of the columns {', '.join(found[:20])}"
+        raise ConfigError(f"no column {absent!r} in the table", where="slice", fix=hint, names=[absent])
     wanted = None
     if by is not None:
         wanted = (parse_by(by)[0], choose_period_column(by, reference.time, tuple(model.features.input_schema), found))
     targets = [name for name in model.goal.names if name in found]
     if len(targets) < len(model.goal.names):
         targets = []
-    names = dict.fromkeys([*model.inputs, *targets, *([] if wanted is None else [wanted[1]])])
+    names = dict.fromkeys([*model.inputs, *targets, *([] if wanted is None else [wanted[1]]), *further])
     return tuple(names), wanted
 
 

@@ -47,16 +47,24 @@ def labelled_rows(targets: pa.Table, predicted: Prediction, goal: Goal) -> Label
     - `targets`: the target columns of the predicted rows
     - `predicted`: calibrated
     """
+    each, n_unknown = target_values(targets, goal)
+    known: Array = np.logical_not(np.isnan(each).any(axis=1))
+    y = each[known] if goal.targets else each[known, 0]
+    return LabelledRows(y, predicted.mapped(lambda array: array[known]), known, n_unknown)
+
+
+def target_values(targets: pa.Table, goal: Goal) -> tuple[Array, int]:
+    """Return the targets as class codes or numbers, float64, shape (n, n_targets), and the number of unknown labels.
+
+    They are NaN for null and for labels that are not of the model. Raise SchemaError as `labelled_rows`.
+    """
     columns, unknown = [], np.zeros(targets.num_rows, bool)
     for own in goal.each:
         values = plain_values(targets, own.target or "")
         y = _codes(values, own) if own.task in CLASSIFICATION else _numbers(own.target or "", values)
         unknown |= np.isnan(y) & np.asarray(values.is_valid())
         columns.append(y)
-    each = np.stack(columns, axis=1)
-    known = ~np.isnan(each).any(axis=1)
-    y = each[known] if goal.targets else each[known, 0]
-    return LabelledRows(y, predicted.mapped(lambda array: array[known]), known, int(unknown.sum()))
+    return np.stack(columns, axis=1), int(unknown.sum())
 
 
 def _numbers(name: str, values: pa.ChunkedArray) -> Array:
@@ -107,16 +115,17 @@ def compare_metrics(
     for name, reference in recorded.items():
         if not math.isfinite(values.get(name, math.nan)):
             continue
-        error = float(np.nanstd(errors[name]))
-        both = error * math.sqrt(1 + n / reference.n_rows)
-        sign = 1.0 if METRICS.get(name.partition("[")[0]).greater_is_better else -1.0
-        loss, value = sign * (reference.value - values[name]), values[name]
-        found.append(
-            MetricDrift(
-                name, reference.value, value, value - Z_95 * error, value + Z_95 * error, bool(loss > Z_95 * both)
-            )
-        )
+        error, value = float(np.nanstd(errors[name])), values[name]
+        worse = is_worse(name, value, error, n, reference)
+        found.append(MetricDrift(name, reference.value, value, value - Z_95 * error, value + Z_95 * error, worse))
     return found
+
+
+def is_worse(name: str, value: float, error: float, n_rows: int, reference: MetricReference) -> bool:
+    """Return whether a metric of `n_rows` rows, with its standard error, is worse than the reference by 1.96 errors."""
+    both = error * math.sqrt(1 + n_rows / reference.n_rows)
+    sign = 1.0 if METRICS.get(name.partition("[")[0]).greater_is_better else -1.0
+    return bool(sign * (reference.value - value) > Z_95 * both)
 
 
 def is_measurable(name: str, goal: Goal, costs: Costs | None = None) -> bool:

@@ -30,6 +30,7 @@ from gpupipe.inference.untrusted.messages import pack_table, unpack_array
 from gpupipe.inference.untrusted.process import Buffers, ModelProcess, Reply, Result
 from gpupipe.inference.untrusted.replies import (
     read_counts,
+    read_held_out_rows,
     read_prediction,
     read_report,
     read_training_rows,
@@ -41,7 +42,9 @@ from gpupipe.models.fitted.prediction import join_predictions
 from gpupipe.typing import Array
 
 if TYPE_CHECKING:
+    from gpupipe.inference.drift.reference import DriftReference
     from gpupipe.inference.drift.report import DriftReport
+    from gpupipe.inference.evaluation.evaluation import Evaluation
 
 
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
@@ -103,13 +106,38 @@ class UntrustedModel(LoadedModel):
         """
         from gpupipe.inference.drift.comparison import detect_drift
 
-        def counter(columns: Sequence[CountedColumn]) -> CountCells:
-            return partial(self._count, [len(each.reference.counts) for each in columns])
+        return detect_drift(self, self._reference(), self._prediction_of, data, by, tables, as_of, self._counter)
 
+    def evaluate(
+        self,
+        data: Any,
+        by: str | None = None,
+        slices: Sequence[str] = (),
+        cost: Any = None,
+        tables: Any = None,
+        as_of: Any = None,
+    ) -> Evaluation:
+        """Measure the model on rows with targets, and estimate its metrics; see `gpupipe.Model.evaluate`.
+
+        The child reads what the model has of its run, counts the rows and predicts them.
+        """
+        from gpupipe.inference.evaluation.evaluate import EvaluatedRows, ModelRecord, evaluate_rows, read_costs
+        from gpupipe.inference.evaluation.held_out import MOST_BYTES
+
+        options = EvaluatedRows(tuple(slices), tables, as_of, None if cost is None else read_costs(cost))
+        most = MOST_BYTES * len(self.goal.each)
+        read = partial(read_held_out_rows, self.goal)
+        held_out, _ = self.process.request({"request": "held_out"}, read, array_bytes=most)
+        record = ModelRecord(self._reference(), held_out, self._counter)
+        return evaluate_rows(self, record, self._prediction_of, data, by, options)
+
+    def _reference(self) -> DriftReference:
         read = partial(read_training_rows, self.features.input_schema)
         most = 2048 * (len(self.inputs) + MOST_OUTPUTS + 2 * len(self.goal.each))  # at most 1,024 bytes for a column
-        reference, _ = self.process.request({"request": "reference"}, read, array_bytes=most)
-        return detect_drift(self, reference, self._prediction_of, data, by, tables, as_of, counter)
+        return self.process.request({"request": "reference"}, read, array_bytes=most)[0]
+
+    def _counter(self, columns: Sequence[CountedColumn]) -> CountCells:
+        return partial(self._count, [len(each.reference.counts) for each in columns])
 
     def _count(self, sizes: Sequence[int], table: pa.Table) -> Array:
         read = partial(read_counts, sizes, table.num_rows)

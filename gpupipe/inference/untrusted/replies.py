@@ -16,6 +16,7 @@ from gpupipe.errors import ArtifactError, ConfigError, DataError, DeviceError, G
 from gpupipe.inference.drift.counted_column import counted_columns
 from gpupipe.inference.drift.files import parse_reference
 from gpupipe.inference.drift.reference import DriftReference
+from gpupipe.inference.evaluation.held_out import HeldOutRows, check_held_out
 from gpupipe.inference.parity.verification import Verification
 from gpupipe.inference.prediction.prediction_report import N_EXAMPLES, ColumnReport, PredictionReport
 from gpupipe.inference.untrusted.limits import DO_NOT_USE, out_of_memory
@@ -57,6 +58,13 @@ def read_training_rows(schema: Schema, reply: Reply, parts: Parts) -> DriftRefer
     reference = parse_reference(reply["reference"], arrays)
     counted_columns(reference.columns, schema)  # raises if they do not belong together
     return reference
+
+
+def read_held_out_rows(goal: Goal, reply: Reply, parts: Parts) -> HeldOutRows | None:
+    """Return the held-out rows of a model with this goal; None if it has none."""
+    described = zip(reply["arrays"], parts, strict=True)
+    arrays = {each["name"]: unpack_array(each, part, ("<f8",), (None, None)) for each, part in described}
+    return check_held_out(arrays, goal) if arrays else None
 
 
 def read_counts(sizes: Sequence[int], n_rows: int, reply: Reply, parts: Parts) -> Array:

@@ -10,12 +10,14 @@ from dataclasses import dataclass, field, replace
 from functools import cache
 from typing import Any
 
+from gpupipe.artifact import ArtifactReader
 from gpupipe.children import serve
 from gpupipe.entry_points import forbid_plugins
 from gpupipe.inference.drift.cell_counter import CellCounter
 from gpupipe.inference.drift.counted_column import counted_columns
 from gpupipe.inference.drift.files import describe_reference
 from gpupipe.inference.drift.reference import DriftReference
+from gpupipe.inference.evaluation.held_out import read_held_out
 from gpupipe.inference.model import Model, load_model
 from gpupipe.inference.prediction.batches import encode_rows, explain_rows, predict_rows
 from gpupipe.inference.prediction.rows import RowsToPredict
@@ -64,6 +66,8 @@ class ModelWorker:
                 if request["explains"]:
                     scorer.prepare_explanations()
                 return {}, ()
+            case "held_out":
+                return _with_arrays(_held_out_of(model))
             case "reference":
                 document, named = describe_reference(_reference_of(model))
                 return _with_arrays(named, reference=document)
@@ -93,6 +97,12 @@ def _reference_of(model: Model) -> DriftReference:
     from gpupipe.inference.drift.detection import load_reference
 
     return load_reference(model)
+
+
+def _held_out_of(model: Model) -> dict[str, Array]:
+    """Return the held-out rows of a model as matrices; nothing if it has none."""
+    rows = read_held_out(ArtifactReader(model.folder), model.goal)
+    return {} if rows is None else {name: array.reshape(len(rows.y), -1) for name, array in vars(rows).items()}
 
 
 def _rows(request: Mapping[str, Any], parts: Sequence[memoryview]) -> RowsToPredict:

@@ -1,4 +1,4 @@
-"""Reference of a run: the training rows and the scores of held-out rows, as cells with counts."""
+"""Reference of a run: training rows and scores of held-out rows as cells with counts, and some held-out rows."""
 
 from __future__ import annotations
 
@@ -23,6 +23,7 @@ from gpupipe.inference.drift.reference import (
     time_edges,
 )
 from gpupipe.inference.drift.scores import score_references
+from gpupipe.inference.evaluation.held_out import HeldOutRows
 from gpupipe.inference.prediction.prediction_table import prediction_table
 from gpupipe.model_parts.decision import calibrates
 from gpupipe.table.blocks import EncodedTable, Table
@@ -56,6 +57,15 @@ def collect_reference(job: Job, outcome: LeaderboardResult, rows: Array) -> Drif
         metrics,
         job.config.split.time or "",
     )
+
+
+def collect_held_out(job: Job, outcome: LeaderboardResult) -> HeldOutRows | None:
+    """Return outputs and targets of held-out rows; None without a target, and for a ranking."""
+    held_out = outcome.held_out
+    if held_out.truth is None or not len(held_out.truth) or job.goal.task == "ranking":
+        return None
+    output = np.asarray(job.backend.to_host(held_out.predicted.output), np.float64)
+    return HeldOutRows(output, np.asarray(held_out.truth.y, np.float64)).sample()
 
 
 def _input_references(job: Job, outcome: LeaderboardResult, rows: Array) -> list[DriftColumn]:

@@ -15,6 +15,7 @@ from gpupipe.files.jsonfile import plain
 from gpupipe.files.libraries import libraries
 from gpupipe.inference.drift.files import write_reference
 from gpupipe.inference.drift.reference import DriftReference
+from gpupipe.inference.evaluation.held_out import HeldOutRows, write_held_out
 from gpupipe.inference.model import load_model
 from gpupipe.inference.parity.record import TrialRows
 from gpupipe.inference.parity.verification import Verification
@@ -47,14 +48,16 @@ def describe_goal(goal: Goal) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class ModelRecords:
-    """Records of the training rows in a model, for people and for `Model.drift`.
+    """Records of the training rows in a model, for people, for `Model.drift` and for `Model.evaluate`.
 
-    `ids` are the identifier columns of the training table, and `drift` has the distributions of its rows and scores.
+    `ids` are the identifier columns of the training table, `drift` has the distributions of its rows and scores, and
+    `held_out` has outputs and targets of some rows that the model was not trained on.
     """
 
     importances: Sequence[ColumnImportance] = ()
     ids: Sequence[str] = ()
     drift: DriftReference | None = None
+    held_out: HeldOutRows | None = None
 
 
 NO_RECORDS = ModelRecords()
@@ -87,6 +90,8 @@ def export_model(
     kernels = write_kernels(writer, trained.features.program.calls)
     if records.drift is not None:
         write_reference(writer, records.drift)
+    if records.held_out is not None:
+        write_held_out(writer, records.held_out)
     description = trained.model.save(folder)
     for name in description["files"]:
         writer.file(name)

@@ -15,7 +15,7 @@ from gpupipe.plan.model_costs import EstimatorCosts, ModelCosts, NetworkCosts
 from gpupipe.plan.preview import Preview
 from gpupipe.plan.read_refusal import read_refusal
 from gpupipe.training.steps import (
-    Evaluation,
+    EvaluationStep,
     LatencyMeasurement,
     RunSteps,
     SelectionStep,
@@ -139,7 +139,7 @@ class WorkSteps(RunSteps):
         kind, work = self._prediction(cost, n_trained, n_rows)
         self._add(f"{step.label}predict {entry.label}", kind, work, there)
 
-    def evaluate(self, step: Evaluation) -> None:
+    def evaluate(self, step: EvaluationStep) -> None:
         shares = self.seen.shares
         n_rows = int((1.0 if shares.n_folds > 1 else shares.test) * self.seen.n_rows)
         n_sets = len(self.seen.entries) * (1 if step.label else 2)

@@ -35,7 +35,7 @@ from gpupipe.training.selection.searches import Searches
 from gpupipe.training.selection.selection_checks import require_learnable
 from gpupipe.training.steps import (
     REFIT,
-    Evaluation,
+    EvaluationStep,
     LatencyMeasurement,
     SelectionStep,
     TrainingRound,
@@ -116,7 +116,7 @@ class Selection(ABC):
         return self._searches.tuned(self.entries)
 
     @abstractmethod
-    def evaluate(self, step: Evaluation) -> None:
+    def evaluate(self, step: EvaluationStep) -> None:
         """Evaluate the predictions of the rounds so far, and choose the best candidate."""
 
     def measure_latency(self, step: LatencyMeasurement, measure: MeasureLatency) -> None:
@@ -179,7 +179,7 @@ class _HoldoutSelection(Selection):
 
     _champion: Candidate
 
-    def evaluate(self, step: Evaluation) -> None:
+    def evaluate(self, step: EvaluationStep) -> None:
         job = self.job
         candidates = self._rounds[0]
         test = self.folds[0].test
@@ -232,7 +232,7 @@ class _ValidatedSelection(_HoldoutSelection):
         fit_mask, validation = self._held.train, self._held.test
         return {**super().masks(fold), "fit": fit_mask, "validation": validation}
 
-    def evaluate(self, step: Evaluation) -> None:
+    def evaluate(self, step: EvaluationStep) -> None:
         job, test = self.job, self.folds[0].test
         if step.label == REFIT:
             (self._champion,) = self._rounds[-1]
@@ -321,7 +321,7 @@ class _CrossValidation(Selection):
     def champion_rows(self) -> Array:
         return self._final
 
-    def evaluate(self, step: Evaluation) -> None:
+    def evaluate(self, step: EvaluationStep) -> None:
         job, folds = self.job, self.folds
         with job.stage(f"{step.label}evaluate", job.metrics_place) as stage:
             note_calibration(job, stage)

@@ -30,7 +30,7 @@ def histogram_svg(found: SampleHistogram) -> str:
 
     label = f"Histogram from {found.low} to {found.high}; the highest bar has {percent(found.largest)} of the rows"
     body = f'<path class="then" d="{steps(found.then)}z"/><path class="now" d="{steps(found.now)}"/>'
-    return _svg("histogram", n, label, body)
+    return make_svg("histogram", n, label, body)
 
 
 def psi_svg(periods: Sequence[PeriodDrift], unit: str) -> str:
@@ -43,13 +43,13 @@ def psi_svg(periods: Sequence[PeriodDrift], unit: str) -> str:
     lines = "".join(f"M0 {y}H{len(periods)}" for y in limits)
     worst = max(periods, key=lambda each: each.psi)
     label = f"PSI by {unit}: {describe_runs(periods)}; largest {number(worst.psi)} in {worst.period}"
-    return _svg("psi", len(periods), label, _bars(periods, heights) + f'<path class="limits" d="{lines}"/>')
+    return make_svg("psi", len(periods), label, _bars(periods, heights) + f'<path class="limits" d="{lines}"/>')
 
 
 def strip_svg(periods: Sequence[PeriodDrift], unit: str) -> str:
     """Return a bar for each period whose height and colour are its severity."""
     label = f"Severity by {unit}: {describe_runs(periods)}"
-    return _svg("strip", len(periods), label, _bars(periods, [STRIP_HEIGHTS[each.severity] for each in periods]))
+    return make_svg("strip", len(periods), label, _bars(periods, [STRIP_HEIGHTS[each.severity] for each in periods]))
 
 
 def _bars(periods: Sequence[PeriodDrift], heights: Sequence[float]) -> str:
@@ -62,7 +62,8 @@ def _bars(periods: Sequence[PeriodDrift], heights: Sequence[float]) -> str:
     return "".join(found)
 
 
-def _svg(name: str, width: int, label: str, body: str) -> str:
+def make_svg(name: str, width: int, label: str, body: str) -> str:
+    """Return an SVG of `width` units, stretched to its place, with a class and a label."""
     box = f'viewBox="0 0 {width} {HEIGHT}" preserveAspectRatio="none"'
     return f'<svg class="{name}" {box} role="img" aria-label="{escape(printable(label))}">{body}</svg>'
 

@@ -22,6 +22,7 @@ CONTENTS = {
     "schema.json": "the input columns",
     "drift.json": "columns and levels of the reference that `gpupipe drift` compares with",
     "drift.npz": "bins and counts of that reference",
+    "held_out.npz": "outputs and targets of held-out rows, for `gpupipe evaluate`",
     "lineage.json": "the generations that the model was updated from",
     "training.json": "the settings of the training, for `gpupipe update`",
     "training_summary.json": "nulls and ranges of the training rows",
