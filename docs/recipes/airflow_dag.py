@@ -1,4 +1,4 @@
-"""Train a model and score new rows every day with Airflow."""
+"""Train a model and score new rows every day, and update a model every month, with Airflow."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
 
 PYTHON = sys.executable  # or the Python of another environment, with gpupipe
 ERRORS = range(1, 7)  # exit codes of errors, which another attempt would repeat
+NOT_BETTER = 6  # exit code of an update whose challenger should not take over
 
 
 def gpupipe(folder: str, *arguments: str) -> None:
@@ -44,6 +45,23 @@ def score(folder: str, run: str, rows: str, predictions: str) -> None:
     gpupipe(folder, "predict", run, rows, "--output", predictions, "--force")
 
 
+@task(retries=3, retry_delay=timedelta(minutes=1))
+def update(folder: str, models: str, rows: str, challenger: str) -> None:
+    """Train a challenger on the rows of the month; skip its promotion if it is not better than the current model."""
+    try:
+        gpupipe(folder, "update", models, rows, "--output", challenger, "--quiet")
+    except AirflowFailException as error:
+        if getattr(error.__cause__, "returncode", 0) == NOT_BETTER:
+            raise AirflowSkipException("the challenger is not better") from error
+        raise
+
+
+@task(retries=3, retry_delay=timedelta(minutes=1))
+def promote(folder: str, models: str, challenger: str) -> None:
+    """Make the challenger the current model, which servers follow."""
+    gpupipe(folder, "promote", models, challenger)
+
+
 @dag(schedule="@daily", start_date=datetime(2026, 1, 1), catchup=False, max_active_runs=1)
 def churn(folder: str = "/data", config: str = "configs/churn.yaml") -> None:
     """Train in a run directory of the logical date, and score the rows of that date."""
@@ -53,3 +71,13 @@ def churn(folder: str = "/data", config: str = "configs/churn.yaml") -> None:
 
 
 churn()
+
+
+@dag(schedule="@monthly", start_date=datetime(2026, 1, 1), catchup=False, max_active_runs=1)
+def churn_refresh(folder: str = "/data", models: str = "models/churn") -> None:
+    """Update the current model of a folder of generations with the rows of the month."""
+    challenger = "runs/churn/update-{{ ds }}"
+    update(folder, models, "data/month-{{ ds }}.csv", challenger) >> promote(folder, models, challenger)
+
+
+churn_refresh()

@@ -1,4 +1,4 @@
-"""Train a model and score new rows with Prefect."""
+"""Train a model, score new rows, and update the model with Prefect."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import Any
 from prefect import flow, task
 
 ERRORS = range(1, 7)  # exit codes of errors, which another attempt would repeat
+NOT_BETTER = 6  # exit code of an update whose challenger should not take over
 
 
 def gpupipe(*arguments: str) -> None:
@@ -38,6 +39,33 @@ def train(config: str, run: str) -> None:
 def score(run: str, rows: str, predictions: str) -> None:
     """Score rows with the champion."""
     gpupipe("predict", run, rows, "--output", predictions, "--force")
+
+
+@task(retries=3, retry_delay_seconds=60, retry_condition_fn=was_interrupted)
+def update(models: str, rows: str, challenger: str) -> bool:
+    """Train a challenger on new rows, and return whether it is better than the current model."""
+    try:
+        gpupipe("update", models, rows, "--output", challenger, "--quiet")
+    except subprocess.CalledProcessError as error:
+        if error.returncode == NOT_BETTER:
+            return False
+        raise
+    return True
+
+
+@task(retries=3, retry_delay_seconds=60, retry_condition_fn=was_interrupted)
+def promote(models: str, challenger: str) -> None:
+    """Make the challenger the current model, which servers follow."""
+    gpupipe("promote", models, challenger)
+
+
+@flow
+def refresh(rows: str, challenger: str, models: str = "models/churn") -> bool:
+    """Update the current model of a folder of generations with new rows, and return whether it was replaced."""
+    is_better = update(models, rows, challenger)
+    if is_better:
+        promote(models, challenger)
+    return is_better
 
 
 @flow

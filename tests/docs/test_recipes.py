@@ -119,7 +119,7 @@ def calls_of_flow(path: Path) -> Iterator[list[str]]:
 @pytest.mark.parametrize("path", [FLOW, DAG], ids=lambda path: path.stem)
 def test_the_commands_of_a_flow_have_these_options(path: Path) -> None:
     calls = [call[call[0] == "folder" :] for call in calls_of_flow(path)]
-    assert [call[0] for call in calls] == ["check", "run", "predict"]
+    assert {call[0] for call in calls} == {"check", "run", "predict", "update", "promote"}
     for call in calls:
         check_options(call)
 
