@@ -55,7 +55,8 @@ def command(
     """Train a challenger of RUN_OR_MODEL on the table NEW, and compare both on the newest rows, which neither has seen.
 
     Without --with, the training continues: trees are added to those of XGBoost or LightGBM, and the features stay as
-    they were learned. Nothing is overwritten: `gpupipe promote` lets the challenger take over.
+    they were learned. Nothing is overwritten: `gpupipe promote` lets the challenger take over. There is no --untrusted:
+    the training takes its settings from the model.
 
     \b
     promote  the challenger is better, or worse by less than --margin
