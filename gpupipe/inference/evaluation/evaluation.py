@@ -109,6 +109,19 @@ class Evaluation:
     drift : DriftReport
         Comparison of the rows with the training rows.
     notes : tuple of str
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> import gpupipe as gp
+    >>> import pandas as pd
+    >>> frame = pd.DataFrame({"age": [i % 60 for i in range(400)], "left": [i % 60 > 30 for i in range(400)]})
+    >>> folder = tempfile.TemporaryDirectory()
+    >>> run = gp.Pipeline(frame, target="left", models=["gaussian_nb"]).run(f"{folder.name}/run", quiet=True)
+    >>> found = run.model.evaluate(frame)
+    >>> [period.status for period in found.periods], found.fails("worse")
+    (['measured'], False)
+    >>> folder.cleanup()
     """
 
     periods: tuple[EvaluatedPeriod, ...]
