@@ -14,6 +14,7 @@ from gpupipe.cli.options import (
     mode_option,
     output_file_option,
     parse_limits,
+    parse_pairs,
     parse_tables,
     require_date,
     table_option,
@@ -129,12 +130,7 @@ def command(
 
 def _parse_costs(options: tuple[str, ...]) -> dict[str, str] | None:
     """Return the costs of ``--cost NAME=NUMBER`` by name; None without any."""
-    found = {}
-    for option in options:
-        name, equals, value = option.partition("=")
-        if not (name and equals and value):
-            raise click.BadParameter(f"expected NAME=NUMBER, got {option!r}", param_hint="--cost")
-        found[name] = value
+    found = parse_pairs(options, "--cost", "NAME=NUMBER")
     if found:
         from gpupipe.inference.evaluation.evaluate import read_costs
 

@@ -187,15 +187,9 @@ def parse_limits(options: Sequence[str], untrusted: bool, cluster: str | None = 
         raise ConfigError(what, fix="remove --cluster")
     if options and not untrusted:
         raise ConfigError(f"--limit {options[0]} requires --untrusted", fix="add --untrusted")
-    found: dict[str, str | float] = {}
-    for option in options:
-        name, equals, value = option.partition("=")
-        if not (name and equals and value):
-            raise click.BadParameter(f"expected NAME=VALUE, got {option!r}", param_hint="--limit")
-        found[name] = value
-        if name == "time":
-            with suppress(ValueError):  # a number is seconds
-                found[name] = float(value)
+    found: dict[str, str | float] = {**parse_pairs(options, "--limit")}
+    with suppress(KeyError, ValueError):  # a number is seconds
+        found["time"] = float(found["time"])
     return found if untrusted else None
 
 
@@ -211,10 +205,15 @@ def require_date(as_of: str | None) -> None:
 
 def parse_tables(tables: Sequence[str]) -> dict[str, str]:
     """Return the files of ``--table NAME=FILE`` by name."""
+    return parse_pairs(tables, "--table", "NAME=FILE")
+
+
+def parse_pairs(options: Sequence[str], flag: str, form: str = "NAME=VALUE") -> dict[str, str]:
+    """Return the values of a repeated option, written in `form`, by name."""
     found = {}
-    for table in tables:
-        name, equals, path = table.partition("=")
-        if not (name and equals and path):
-            raise click.BadParameter(f"expected NAME=FILE, got {table!r}", param_hint="--table")
-        found[name] = path
+    for option in options:
+        name, equals, value = option.partition("=")
+        if not (name and equals and value):
+            raise click.BadParameter(f"expected {form}, got {option!r}", param_hint=flag)
+        found[name] = value
     return found

@@ -19,7 +19,7 @@ def command(folder: Path, to: str | None) -> None:
     \b
     Exit codes:
       0  the earlier generation is current
-      2  there is no such generation, or none before
+      2  the folder does not have this generation, or none before
       5  the generation is corrupt
     """
     from gpupipe.cli.promote import show

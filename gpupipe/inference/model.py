@@ -182,9 +182,9 @@ class Model(LoadedModel):
         the labels of earlier periods. Their intervals have the sampling of the labels, the calibration, and the errors
         of such estimates in earlier periods with labels.
 
-        A change of the targets of the same inputs cannot be seen without labels. There is no estimate if that of
-        the latest period with labels was wrong by more than its errors explain, or if the inputs are outside of the
-        training rows. Without an earlier period with labels, estimates are marked as untested.
+        A change of the targets of the same inputs cannot be seen without labels. A metric has no estimate if
+        that of the latest period with labels was wrong by more than its errors explain, or if the inputs are outside of
+        the training rows. Without an earlier period with labels, estimates are marked as untested.
 
         Parameters
         ----------

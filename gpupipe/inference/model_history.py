@@ -23,7 +23,7 @@ def model_history(path: Path) -> dict[str, Any]:
     name ``id``, ``is_current``, and ``problem``: null, or the reason why the generation cannot be read, which then has
     no other entries. A folder has its ``promotions`` too, oldest first, and the number of ``unreadable_lines``.
 
-    Raise ArtifactError if there is no model, or it or the pointer of the folder is corrupt.
+    Raise ArtifactError if the path has no model, or it or the pointer of the folder is corrupt.
     """
     if not os.path.lexists(path / POINTER):
         folder = model_folder(path)

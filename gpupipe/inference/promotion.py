@@ -92,8 +92,8 @@ def rollback(folder: Path, to: str | None = None) -> Promotion:
     """Make the generation before the current one, or the one with the name or number `to`, the current one.
 
     Repeated calls go back further, in the order in which the generations were current; one that was rolled back is
-    passed over. With `to`, a corrupt pointer is replaced. Raise ConfigError if there is no such folder, no such
-    generation, or none before; ArtifactError if the generation or the pointer is corrupt.
+    passed over. With `to`, a corrupt pointer is replaced. Raise ConfigError if the folder does not exist, or does not
+    have the generation, or one before; ArtifactError if the generation or the pointer is corrupt.
     """
     numbers = layout.generation_numbers(folder)
     if not numbers:
@@ -113,7 +113,7 @@ def rollback(folder: Path, to: str | None = None) -> Promotion:
             name = earlier[0]
         else:
             fix = f"choose one of `gpupipe history {folder}` with --to ID"
-            raise ConfigError("there is no earlier generation to return to", where=str(folder), fix=fix)
+            raise ConfigError("no earlier generation to return to", where=str(folder), fix=fix)
         if pointer is not None and name == pointer.current:
             return Promotion(name, name)
         try:
@@ -192,7 +192,7 @@ def _named(folder: Path, numbers: dict[str, int], to: str) -> str:
         if to == name or (to.isdecimal() and int(to) == number):
             return name
     fix = did_you_mean(to, numbers) or f"the generations are {enumerate_names(numbers)}"
-    raise ConfigError(f"there is no generation {to!r:.80}", where=str(folder), fix=fix)
+    raise ConfigError(f"no generation {to!r:.80}", where=str(folder), fix=fix)
 
 
 def _switch(folder: Path, action: str, old: Pointer | None, new: Pointer, notes: tuple[str, ...] = ()) -> Promotion:

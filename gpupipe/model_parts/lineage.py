@@ -63,7 +63,7 @@ def read_lineage(model: ArtifactReader | str | os.PathLike[str]) -> tuple[Genera
     """Return the generations of a model, oldest first; the last one is the model itself, with its hash.
 
     `model` is an open model directory, or a path as `gpupipe.load_model` takes it, whose files are all checked. The
-    result is empty if the model has no lineage. Raise ArtifactError if there is no model, or a file is corrupt.
+    result is empty if the model has no lineage. Raise ArtifactError if the path has no model, or a file is corrupt.
     """
     reader = model if isinstance(model, ArtifactReader) else ArtifactReader(model_folder(Path(model)))
     if NAME not in reader.names():

@@ -34,10 +34,9 @@ class TargetScale:
     @staticmethod
     def of(model: ModelSettings, y: Array | None, context: FitContext) -> TargetScale | None:
         """Return the scale on which `model` learns the target, shape (n,) or (n, n_targets); None for its own."""
-        if context.start is not None:  # its trees have learned these units
-            return (
-                TargetScale(tuple(NumberUnit(*unit) for unit in context.start.units)) if context.start.units else None
-            )
+        if context.start is not None:  # the units that it has learned
+            known = tuple(NumberUnit(*unit) for unit in context.start.units)
+            return TargetScale(known) if known else None
         tasks = [target.task for target in context.targets] or [context.task]
         if y is None or not any(task in REGRESSION or task == "quantile" for task in tasks):
             return None

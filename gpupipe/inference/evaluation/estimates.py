@@ -9,7 +9,7 @@ of rows with equal outputs have not changed. That cannot be seen without labels,
   The mean square of the errors, less the variance that sampling explains, is added to the variance of new estimates:
   the larger of that over all periods and over the last two. This is the moment estimate of the variance between
   studies (DerSimonian and Laird, "Meta-analysis in clinical trials", Controlled Clinical Trials 7, 1986).
-- If the latest of these errors is larger than chance (at 1 %) and the errors before explain, there is no estimate.
+- If the latest of these errors is larger than chance (at 1 %) and the errors before explain, it has no estimate.
 - Without such a period, the variance between the folds of the run is added if it has folds, and the estimate is marked
   as untested.
 """

@@ -57,7 +57,7 @@ class EvaluatedPeriod:
         Measured: at least 90 % of the rows have a label. Estimated: fewer have, and the estimate was tested on earlier
         periods. Untested: no earlier period has labels.
     reason : str
-        Why there is no estimate.
+        Why a metric has no estimate.
     n_tests : int
         Earlier periods with labels on which the estimate was tested.
     severity : {"none", "low", "moderate", "high"}
