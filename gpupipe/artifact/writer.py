@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import zipfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from importlib import metadata
@@ -40,11 +40,11 @@ class ArtifactWriter:
 
     @classmethod
     @contextmanager
-    def reopened(cls, folder: Path) -> Iterator[Self]:
-        """Add parts to a finished directory: its manifest then lists them as well."""
+    def reopened(cls, folder: Path, replaced: Collection[str] = ()) -> Iterator[Self]:
+        """Add parts to a finished directory, and write the `replaced` ones again: its manifest then lists all parts."""
         values, _ = manifest.load(folder)
         writer = cls.__new__(cls)
-        writer.folder, writer._names = folder, list(values["files"])
+        writer.folder, writer._names = folder, [name for name in values["files"] if name not in replaced]
         yield writer
         content = {key: value for key, value in values.items() if key not in manifest.OWN_KEYS}
         writer.finish(content, values["libraries"])

@@ -55,8 +55,9 @@ def command(
     """Train a challenger of RUN_OR_MODEL on the table NEW, and compare both on the newest rows, which neither has seen.
 
     Without --with, the training continues: trees are added to those of XGBoost or LightGBM, and the features stay as
-    they were learned. Nothing is overwritten: `gpupipe promote` lets the challenger take over. There is no --untrusted:
-    the training takes its settings from the model.
+    they were learned. Rows that are not later than the last training row are skipped, if the model was split by time:
+    NEW may have all months. Nothing is overwritten: `gpupipe promote` lets the challenger take over. There is no
+    --untrusted: the training takes its settings from the model.
 
     \b
     promote  the challenger is better, or worse by less than --margin
@@ -95,5 +96,7 @@ def _show(found: ModelUpdate) -> None:
         table.add_row(metric_title(name), number(own.old), number(own.new), change, " to ".join(ends))
     print_table(table)
     rows = f"{found.how} with {found.n_trained:,} new rows, compared on {found.comparison.n_rows:,}"
+    if found.n_learned_before:
+        rows += f"; {found.n_learned_before:,} were learned before"
     lines = [rows, *found.reasons, f"{found.verdict}: {found.run.path}"]
     click.echo(printable("\n".join(lines), keep="\n"))

@@ -26,7 +26,12 @@ Origin = Literal["trained", "continued", "refitted"]
 Verdict = Literal["promote", "keep", "refuse"]
 
 _GENERATION = {"manifest_sha256": str, "created": str, "rows": COUNT, "period": ([str], None)}
-_GENERATION |= {"how": {*get_args(Origin)}, "verdict": ({*get_args(Verdict)}, None), "reasons": [str]}
+_GENERATION |= {
+    "how": {*get_args(Origin)},
+    "verdict": ({*get_args(Verdict)}, None),
+    "reasons": [str],
+    "drifted?": [str],
+}
 
 
 @dataclass(frozen=True)
@@ -40,10 +45,12 @@ class Generation:
     how: Origin  # by a run, continued from the generation before, or fitted again with its settings
     verdict: Verdict | None  # on it as a challenger of the generation before; None if they were not compared
     reasons: tuple[str, ...]  # of the verdict, one sentence each
+    drifted: tuple[str, ...] = ()  # input columns that have drifted since the features were learned, if it continued
 
     def to_json(self) -> dict[str, Any]:
         """Return the generation as JSON values."""
-        return {**asdict(self), "period": self.period and [*self.period], "reasons": [*self.reasons]}
+        lists = {"period": self.period and [*self.period], "reasons": [*self.reasons], "drifted": [*self.drifted]}
+        return {**asdict(self), **lists}
 
 
 def write_lineage(writer: ArtifactWriter, generations: Iterable[Generation]) -> None:
@@ -87,9 +94,8 @@ def _generations(values: Any) -> list[Generation]:
             raise ValueError(f"[{i}].period: expected 2 times; found {len(value['period'])}")
         for time in (value["created"], *(value["period"] or ())):
             datetime.fromisoformat(time)  # raises ValueError with the text
-    return [
-        Generation(
-            **{**value, "period": value["period"] and tuple(value["period"]), "reasons": tuple(value["reasons"])}
-        )
-        for value in values
-    ]
+    found = []
+    for value in values:
+        lists = {key: tuple(value[key]) for key in ("period", "reasons", "drifted") if value.get(key)}
+        found.append(Generation(**{**value, "reasons": (), "drifted": (), **lists}))
+    return found

@@ -281,7 +281,8 @@ def _export_model(explained: ExplainedRun, folder: Path, stage: Stage) -> None:
         drift = collect_reference(job, outcome, explained.trained.champion_rows)
         held_out = collect_held_out(job, outcome)
     ids = find_identifiers(job.config, job.files)
-    records = ModelRecords(explained.importances.columns, ids, drift, held_out)
+    times = explained.trained.split.record.training_times
+    records = ModelRecords(explained.importances.columns, ids, drift, held_out, times and times[1])
     parity = export_model(folder, outcome.champion, job, outcome.decision, best.metrics, trial, records)
     if parity is not None:
         stage.note(f"reloaded on the CPU, the model gives the same output: {parity.summary}")

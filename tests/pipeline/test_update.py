@@ -18,6 +18,7 @@ from gpupipe.errors import ConfigError, DataError
 from gpupipe.features.statistics.training_summary import TrainedColumn, TrainingSummary
 from gpupipe.inference.diff.metric_changes import SliceChanges
 from gpupipe.inference.diff.prediction_comparison import PredictionComparison
+from gpupipe.inference.drift.detection import load_reference
 from gpupipe.metrics.bootstrap import MetricChange
 from gpupipe.model_parts.lineage import read_lineage
 from gpupipe.pipeline.update.verdict import decide_verdict
@@ -165,3 +166,58 @@ def test_summaries_of_rows_are_merged() -> None:
     assert one.merge(two) == TrainingSummary(
         8, {"x": TrainedColumn(3, -1.0, 3.0), "c": TrainedColumn(0, n_singletons=2)}
     )
+
+
+@pytest.mark.parametrize("kind", ["time", "number"])
+def test_rows_that_the_model_has_learned_are_skipped(kind: str, tmp_path: Path) -> None:
+    rng, n = np.random.default_rng(0), N_OLD + N_NEW
+    frame = pd.DataFrame({"age": rng.integers(18, 80, n), "seen at": np.arange(n) + 0.5})
+    if kind == "time":
+        frame["seen at"] = pd.Timestamp("2026-03-01 23:59:59.999") + pd.to_timedelta(frame["seen at"], unit="h")
+    frame["left"] = np.where(frame["age"] + rng.normal(0, 9, n) > 45, "yes", "no")
+    read = frame[frame["age"] != 50]
+    frame[:N_OLD].to_parquet(tmp_path / "may.parquet")
+    frame.to_parquet(tmp_path / "all.parquet")
+    source = {"path": str(tmp_path / "may.parquet"), "where": "age != 50"}
+    split = {"time": "seen at", "test_size": 0.2}
+    settings: dict[str, Any] = {"models": ["lightgbm"], "split": split, "target": "left", "report": {"enabled": False}}
+    run = gp.Pipeline(source, **settings).run(tmp_path / "run", quiet=True)
+    n_learned = (frame["age"] != 50)[:N_OLD].sum() - len(run.predictions)
+    found = gp.update_model(run.path, tmp_path / "all.parquet", output=tmp_path / "one")
+    assert found.n_learned_before == n_learned
+    assert found.n_trained + found.comparison.n_rows == len(read) - n_learned
+    read[n_learned:].to_parquet(tmp_path / "rest.parquet")
+    same = gp.update_model(run.path, tmp_path / "rest.parquet", output=tmp_path / "same")
+    assert same.n_learned_before == 0
+    np.testing.assert_array_equal(same.run.model.predict_proba(frame), found.run.model.predict_proba(frame))
+    # The training rows of the challenger are those of both trainings.
+    column = next(each for each in load_reference(found.run.model).columns if each.name == "age")
+    assert column.edges is not None
+    cells = np.searchsorted(column.edges, read["age"][: n_learned + found.n_trained], side="right")
+    np.testing.assert_array_equal(column.counts[1:], np.bincount(cells, minlength=len(column.counts) - 1))
+    # The second challenger learns the rows that the first one was compared on, and nothing twice.
+    again = gp.update_model(found.run.path, tmp_path / "all.parquet", output=tmp_path / "again", newest=0.5)
+    assert again.n_learned_before == n_learned + found.n_trained
+    with pytest.raises(DataError, match="as the model has learned the other"):
+        gp.update_model(again.run.path, tmp_path / "may.parquet", output=tmp_path / "none")
+
+
+def test_a_challenger_says_when_its_features_are_out_of_date(tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame({"age": rng.integers(18, 60, 900), "noise": rng.random(900)})
+    mixed = np.where(rng.random(900) < 1 / 3, 30, 0)  # as the rows that were learned until then
+    added: dict[str, Any] = {"may": 0, "june": 0, "july": 30, "august": mixed}
+    for name, years in added.items():
+        frame.assign(age=frame["age"] + years, left=frame["age"] > 40).to_parquet(tmp_path / f"{name}.parquet")
+    settings: dict[str, Any] = {"target": "left", "models": ["xgboost"], "report": {"enabled": False}}
+    before = gp.Pipeline(str(tmp_path / "may.parquet"), **settings).run(tmp_path / "run", quiet=True).path
+    told = {}
+    for month in ("june", "july", "august"):
+        found = gp.update_model(before, tmp_path / f"{month}.parquet", output=tmp_path / month)
+        before = found.run.path
+        told[month] = read_lineage(before)[-1].drifted
+        assert any("--with OLD): age drifted" in reason for reason in found.reasons) == bool(told[month])
+    assert told == {"june": (), "july": ("age",), "august": ("age",)}
+    old = tmp_path / "july.parquet"
+    again = gp.update_model(before, tmp_path / "august.parquet", old, output=tmp_path / "refit")
+    assert read_lineage(again.run.path)[-1].drifted == ()

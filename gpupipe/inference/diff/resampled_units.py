@@ -65,8 +65,9 @@ class ResampledUnits:
 def resampled_units(split: RecordedSplit, columns: pa.Table, rows: HostArray, model: Model) -> ResampledUnits:
     """Return the units of the rows with these numbers: the groups of the split, or the days of its time.
 
-    Rows of one group, or of one day, are not independent. Rows are the units if a split has neither, if the table lacks
-    the column, or if there are fewer than 20 units, whose spread would say little; the name has the reason.
+    Rows of one group, or of one day, are not independent; of times that are numbers, each value is a unit. Rows are the
+    units if a split has neither, if the table lacks the column, or if there are fewer than 20 units, whose spread would
+    say little; the name has the reason.
     """
     reason = ""
     for name, what in ((split.group, "groups"), (split.time, "days")):
@@ -76,12 +77,21 @@ def resampled_units(split: RecordedSplit, columns: pa.Table, rows: HostArray, mo
             reason = f", as the table has no column {name}"
             continue
         table = columns.select([name]).take(pa.array(rows))
-        codes = np.unique(_groups(table) if what == "groups" else _days(table, name, model), return_inverse=True)[1]
+        if what == "days" and _is_number(table, model):
+            what = "values"
+        codes = np.unique(_days(table, name, model) if what == "days" else _groups(table), return_inverse=True)[1]
         n_units = int(codes.max(initial=-1)) + 1
         if n_units >= FEWEST_ROWS:
             return ResampledUnits(codes, f"{what} of {name}")
         reason = f", as there are only {n_units} {what} of {name}"
     return ResampledUnits(None, f"rows{reason}")
+
+
+def _is_number(table: pa.Table, model: Model) -> bool:
+    """Return whether a column has numbers that the model does not read as times."""
+    field = table.schema.field(0)
+    is_time = any(each.name == field.name and each.kind == "datetime" for each in model.features.input_schema)
+    return not is_time and (pa.types.is_integer(field.type) or pa.types.is_floating(field.type))
 
 
 def _groups(table: pa.Table) -> HostArray:

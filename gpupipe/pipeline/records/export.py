@@ -50,14 +50,16 @@ def describe_goal(goal: Goal) -> dict[str, Any]:
 class ModelRecords:
     """Records of the training rows in a model, for people, for `Model.drift` and for `Model.evaluate`.
 
-    `ids` are the identifier columns of the training table, `drift` has the distributions of its rows and scores, and
-    `held_out` has outputs and targets of some rows that the model was not trained on.
+    `ids` are the identifier columns of the training table, `drift` has the distributions of its rows and scores,
+    `held_out` has outputs and targets of some rows that the model was not trained on, and `latest` is the last value of
+    ``split.time`` among its training rows.
     """
 
     importances: Sequence[ColumnImportance] = ()
     ids: Sequence[str] = ()
     drift: DriftReference | None = None
     held_out: HeldOutRows | None = None
+    latest: float | None = None
 
 
 NO_RECORDS = ModelRecords()
@@ -95,7 +97,7 @@ def export_model(
     description = trained.model.save(folder)
     for name in description["files"]:
         writer.file(name)
-    if (settings := describe_training(config, trained.entry)) is not None:
+    if (settings := describe_training(config, trained.entry, records.latest)) is not None:
         writer.json(TRAINING, settings)
     params = trained.entry.params.model_dump(mode="json")
     content = {

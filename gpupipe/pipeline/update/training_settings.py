@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Self
 
+import pyarrow as pa
+
 from gpupipe.artifact import ArtifactReader
+from gpupipe.artifact.untrusted.shapes import Shape
 from gpupipe.config import parse_config
 from gpupipe.errors import ConfigError
 from gpupipe.features.ops.kernel import Kernel
 from gpupipe.io.origin_settings import TableOrigin
 from gpupipe.io.settings import TableSource
+from gpupipe.table.temporal_objects import iso_text
 
 if TYPE_CHECKING:
     from gpupipe.config import Config, ModelEntry
@@ -20,13 +24,16 @@ if TYPE_CHECKING:
 NAME = "training.json"
 SECTIONS = ("seed", "data", "split", "features", "evaluate")
 CHOSEN = {"fail_on": None, "max_latency": None, "select_by": None}  # of evaluate: they choose among several models
-SHAPE = {name: object for name in ("name", *SECTIONS)} | {"source": {...: object}, "model": {...: object}}
+SHAPE: Shape = {name: object for name in ("name", *SECTIONS)} | {"source": {...: object}, "model": {...: object}}
+SHAPE |= {"learned_until?": (str, float, None)}
 
 
-def describe_training(config: Config, entry: ModelEntry) -> dict[str, Any] | None:
+def describe_training(config: Config, entry: ModelEntry, latest: float | None = None) -> dict[str, Any] | None:
     """Return the settings with which a model was trained, as JSON values without secrets and places of files.
 
-    None if more than one table, a hook, a frame or a custom kernel is read: one path does not replace these.
+    None if more than one table, a hook, a frame or a custom kernel is read: one path does not replace these. `latest`
+    is the last value of ``split.time`` among the training rows: a number, or microseconds since 1970-01-01 UTC, as an
+    integer.
     """
     source = config.source
     has_kernel = any(isinstance(op, Kernel) for op in config.features)
@@ -36,6 +43,7 @@ def describe_training(config: Config, entry: ModelEntry) -> dict[str, Any] | Non
     own = {key: value for key, value in values["source"].items() if key not in TableOrigin.model_fields}
     model = {**entry.model_dump(mode="json", by_alias=True), "tune": None}
     found = {name: values[name] for name in ("name", *SECTIONS)} | {"source": own, "model": model}
+    found["learned_until"] = iso_text(latest) if isinstance(latest, int) else latest
     hidden = config.origin.redactor.hide_all(found)
     assert isinstance(hidden, dict)
     return hidden
@@ -64,6 +72,34 @@ class TrainingSettings:
         """The column by which the rows were split, if they were split by time."""
         found: str | None = self.values["split"]["time"]
         return found
+
+    @property
+    def where(self) -> str | None:
+        """The row filter of the training."""
+        found: str | None = self.values["source"]["where"]
+        return found
+
+    def of_challenger(self, reader: ArtifactReader) -> dict[str, Any]:
+        """Return the settings in a challenger, with the row filter of these."""
+        own = self.read(reader).values
+        return {**own, "source": {**own["source"], "where": self.where}}
+
+    def since(self, rows: pa.Table) -> Self:
+        """Return the settings with a row filter that also excludes the rows of a table that the model has learned.
+
+        They are those that are not later than the last training row, if the rows were split by a column of times or
+        numbers; without such a column, none are.
+        """
+        until = self.values.get("learned_until")
+        if until is None or self.time not in rows.column_names:
+            return self
+        kind = rows.schema.field(self.time).type
+        is_number = not isinstance(until, str) and (pa.types.is_integer(kind) or pa.types.is_floating(kind))
+        if not (is_number or (isinstance(until, str) and pa.types.is_timestamp(kind))):
+            return self
+        later = f"`{self.time}` > {until!r}"
+        where = later if self.where is None else f"({self.where}) and {later}"
+        return replace(self, values={**self.values, "source": {**self.values["source"], "where": where}})
 
     def source(self, path: str) -> TableSource:
         """Return the source of a table with the columns and the rules of reading of the training."""

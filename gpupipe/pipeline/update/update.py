@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -18,7 +18,12 @@ from gpupipe.artifact.untrusted.failures import refuse_failures
 from gpupipe.errors import ConfigError, DataError
 from gpupipe.files.jsonfile import plain
 from gpupipe.inference.diff.prediction_comparison import PredictionComparison, compare_predictions
+from gpupipe.inference.drift.detection import load_reference
+from gpupipe.inference.drift.files import ARRAYS as DRIFT_ARRAYS
+from gpupipe.inference.drift.files import NAME as DRIFT
+from gpupipe.inference.drift.files import read_reference, write_reference
 from gpupipe.inference.model import Model, load_model
+from gpupipe.io.filter import filter_rows
 from gpupipe.io.source_reader import read_arrow
 from gpupipe.metrics.bootstrap import FEWEST_ROWS
 from gpupipe.model_parts.folder import model_folder
@@ -26,6 +31,8 @@ from gpupipe.model_parts.lineage import Generation, Origin, read_lineage, write_
 from gpupipe.models.continuation import StartingModel
 from gpupipe.names import count_noun
 from gpupipe.pipeline.run import run_pipeline
+from gpupipe.pipeline.update.learned_rows import drifted_columns, with_rows
+from gpupipe.pipeline.update.training_settings import NAME as TRAINING
 from gpupipe.pipeline.update.training_settings import TrainingSettings
 from gpupipe.pipeline.update.verdict import decide_verdict
 from gpupipe.training.fit import TrainingStart
@@ -52,6 +59,8 @@ class ModelUpdate:
         Whether trees were added to those of the model, or a model was trained on old and new rows.
     n_trained : int
         New rows that the challenger was trained on.
+    n_learned_before : int
+        Rows of the new table that were skipped, because the model had learned from them.
     comparison : PredictionComparison
         Metrics of both models, also by the slices of ``evaluate.by``, and decisions that differ, on the newest rows.
 
@@ -61,7 +70,7 @@ class ModelUpdate:
     >>> import gpupipe as gp
     >>> from gpupipe.inference.diff.prediction_comparison import PredictionComparison
     >>> run = gp.Run(Path("runs/june"))
-    >>> found = gp.ModelUpdate(run, "keep", (), "continued", 450, PredictionComparison(n_rows=150))
+    >>> found = gp.ModelUpdate(run, "keep", (), "continued", 450, 0, PredictionComparison(n_rows=150))
     >>> found.verdict, found.comparison.n_rows
     ('keep', 150)
     """
@@ -71,6 +80,7 @@ class ModelUpdate:
     reasons: tuple[str, ...]
     how: Origin
     n_trained: int
+    n_learned_before: int
     comparison: PredictionComparison
 
     def to_json(self) -> dict[str, Any]:
@@ -81,6 +91,7 @@ class ModelUpdate:
             "reasons": list(self.reasons),
             "how": self.how,
             "n_trained": self.n_trained,
+            "n_learned_before": self.n_learned_before,
             "comparison": plain(asdict(self.comparison)),
         }
 
@@ -101,9 +112,10 @@ def update_model(
     Without the old rows, the training of the model continues, on the CPU: the features stay as they were learned, and
     trees are added to those of XGBoost or LightGBM, as many per new row as there are per old row. Linear models keep
     sums of their rows: least squares continued with new rows is that of all rows, and logistic regression close to it
-    (`gpupipe.models.fitted.seen_rows`). With the old rows, features and
-    model are learned again from all rows, with the parameters that were found before and without a search. Nothing is
-    overwritten: the challenger is a new run directory.
+    (`gpupipe.models.fitted.seen_rows`). If the model was split by time, rows of the new table that are not later than
+    its last training row are skipped: a table of all months is right, and the rows that were compared on are learned
+    by the next update. With the old rows, features and model are learned again from all rows, with the parameters that
+    were found before and without a search. Nothing is overwritten: the challenger is a new run directory.
 
     Parameters
     ----------
@@ -155,14 +167,20 @@ def update_model(
     reader = ArtifactReader(model_folder(Path(model)))
     settings = TrainingSettings.read(reader)
     champion = load_model(reader.folder, "cpu")
+    start = _start(reader, champion, settings) if old is None else None
     new_rows = read_arrow(settings.source(str(new))).table
+    n_given = new_rows.num_rows
+    if old is None:
+        settings = settings.since(new_rows)
+        new_rows = filter_rows(new_rows, settings.where) if settings.where is not None else new_rows
     if (n_compared := int(newest * new_rows.num_rows)) < FEWEST_ROWS:
         what = (
             f"expected at least {FEWEST_ROWS} rows to compare on; {count_noun(n_compared, 'row')} would be the newest"
         )
+        if new_rows.num_rows < n_given:
+            what += f" of {new_rows.num_rows:,}, as the model has learned the other {n_given - new_rows.num_rows:,}"
         raise DataError(what, where=str(new), fix="pass more rows, or a larger share of newest ones")
     n_old = 0 if old is None else read_arrow(settings.source(str(old)), champion.goal.names).table.num_rows
-    start = _start(reader, champion, settings) if old is None else None
     paths = [str(path) for path in (old, new) if path is not None]
     share = newest * new_rows.num_rows / (n_old + new_rows.num_rows)
     target = None if output is None else Path(output)
@@ -176,8 +194,13 @@ def update_model(
     how: Origin = "refitted" if start is None else "continued"
     n_trained = new_rows.num_rows - len(compared)
     period = _period(new_rows, settings.time)
-    _record(reader, champion, run, Generation("", _now(), n_trained, period, how, verdict.name, verdict.reasons))
-    return ModelUpdate(run, verdict.name, verdict.reasons, how, n_trained, comparison)
+    own = Generation("", _now(), n_trained, period, how, verdict.name, verdict.reasons)
+    if start is not None:
+        trained = np.setdiff1d(np.arange(new_rows.num_rows), compared)
+        own = _record_continuation(reader, champion, run, new_rows.take(trained), own)
+    _record(reader, champion, run, own)
+    n_before = n_given - new_rows.num_rows
+    return ModelUpdate(run, verdict.name, own.reasons, how, n_trained, n_before, comparison)
 
 
 def _start(reader: ArtifactReader, champion: Model, settings: TrainingSettings) -> TrainingStart:
@@ -190,6 +213,29 @@ def _start(reader: ArtifactReader, champion: Model, settings: TrainingSettings) 
         start = StartingModel(champion.estimator.with_seen_rows(reader), features.training.n_rows)
     start.require_continuable(entry["name"])
     return TrainingStart(features, start)
+
+
+def _record_continuation(
+    reader: ArtifactReader, champion: Model, run: Run, rows: pa.Table, own: Generation
+) -> Generation:
+    """Write what a continued challenger has learned from all rows, and return its generation with the drift of `rows`.
+
+    Its settings have the row filter of the champion, and its reference of the training rows has those of before.
+    """
+    made = ArtifactReader(run.path / "model")
+    settings = TrainingSettings.read(reader).of_challenger(made)
+    before, reference = read_lineage(reader), read_reference(made)
+    drifted = before[-1].drifted if before else ()
+    with ArtifactWriter.reopened(made.folder, (TRAINING, DRIFT, DRIFT_ARRAYS)) as writer:
+        writer.json(TRAINING, settings)
+        if reference is not None and DRIFT in reader.names():
+            known = load_reference(champion)
+            drifted = tuple(dict.fromkeys((*drifted, *drifted_columns(champion, known, rows))))
+            write_reference(writer, with_rows(champion, known, rows, reference))
+    if not drifted:
+        return own
+    advice = f"train again with the old rows (--with OLD): {', '.join(drifted)} drifted since the features were learned"
+    return replace(own, reasons=(*own.reasons, advice), drifted=drifted)
 
 
 def _record(reader: ArtifactReader, champion: Model, run: Run, own: Generation) -> None:
