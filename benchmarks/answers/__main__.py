@@ -3,6 +3,7 @@
     python -m benchmarks.answers tables
     python -m benchmarks.answers run --output RESULTS.jsonl --contenders gpupipe-best,autogluon --limit 60 --folds 1
     python -m benchmarks.answers summary RESULTS.jsonl --reference autogluon@60 --json FILE --markdown FILE
+    python -m benchmarks.answers published RESULTS.jsonl --contender gpupipe-best@60 --talent FOLDER
 
 Each contender is a program in a separate interpreter. It receives the training rows of a fold, its test rows without
 the target, and the limit; the runner scores its predictions. See benchmarks/README.md for the environments.
@@ -19,6 +20,7 @@ from pathlib import Path
 import click
 
 from benchmarks.answers.cells import Resources
+from benchmarks.answers.published import rank_published, read_published, render_ranks
 from benchmarks.answers.records import CellRecord, read_records
 from benchmarks.answers.roster import NAMES, TABLES, parse_pythons, select_contenders
 from benchmarks.answers.runner import MachineIsBusyError, parse_shard, plan_cells, run_cells, write_tables
@@ -113,6 +115,19 @@ def print_summary(results: Sequence[Path], reference: str, json_path: Path | Non
     if markdown_path:
         markdown_path.write_text(render(summary) + "\n", encoding="utf8")
     click.echo(render(summary))
+
+
+@main.command("published")
+@click.argument("results", nargs=-1, required=True, type=click.Path(exists=True, path_type=Path))
+@click.option("--contender", default="gpupipe-best@60", show_default=True, help="Contender, and its limit.")
+@click.option("--talent", type=click.Path(exists=True, path_type=Path), required=True, help="Folder results of TALENT.")
+def print_ranks(results: Sequence[Path], contender: str, talent: Path) -> None:
+    """Print the rank of a contender among the published results of TALENT."""
+    try:
+        ranks = rank_published(read_records(results), contender, read_published(talent))
+    except (OSError, ValueError) as error:
+        raise click.ClickException(str(error)) from None
+    click.echo(render_ranks(ranks))
 
 
 if __name__ == "__main__":

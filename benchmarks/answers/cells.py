@@ -23,8 +23,9 @@ from benchmarks.answers.contenders.exchange import (
     TRAIN_FILE,
     AnswerTask,
 )
+from benchmarks.answers.published import published_score
 from benchmarks.answers.records import CellRecord
-from benchmarks.answers.scoring import score_file
+from benchmarks.answers.scoring import score_predictions
 from benchmarks.answers.splits import make_fold
 from gpupipe.bench.machine import describe_machine
 
@@ -74,6 +75,8 @@ def run_cell(
     table: AnswerTable, frame: pd.DataFrame, fold: int, contender: Contender, resources: Resources, busy_cores: float
 ) -> CellRecord:
     """Return the result of a contender on a fold; a failure is a result with an error."""
+    import pandas as pd
+
     limit_s = resources.limit_s if contender.is_limited else 0.0
     task = AnswerTask(
         target=table.target,
@@ -90,13 +93,15 @@ def run_cell(
         folder = Path(name)
         truth = write_files(table, frame, fold, task, folder)
         done = _run_process(contender, folder, resources)
-        score = None
+        score, published = None, None
         error = done.error
         report = dict[str, Any]()
         if not error:
             try:
                 report = json.loads((folder / REPORT_FILE).read_text(encoding="utf8"))
-                score = score_file(folder / PREDICTIONS_FILE, truth, table.metric)
+                predictions = pd.read_parquet(folder / PREDICTIONS_FILE)
+                score = score_predictions(predictions, truth, table.metric)
+                published = published_score(predictions, truth, table.metric)
             except (OSError, ValueError) as raised:
                 error = f"{type(raised).__name__}: {raised}"[:ERROR_CHARACTERS]
     return CellRecord(
@@ -119,6 +124,7 @@ def run_cell(
         machine=machine,
         busy_cores=busy_cores,
         commit=_commit(),
+        published=published,
     )
 
 

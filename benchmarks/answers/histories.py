@@ -33,13 +33,17 @@ def online_retail(folder: Path) -> pd.DataFrame:
 
 def cdnow(folder: Path) -> pd.DataFrame:
     """Return the customers of the music shop who had bought something by 1 October 1997."""
+    return cdnow_at(folder, pd.Timestamp("1997-10-01"), pd.Timestamp("1998-07-01"))
+
+
+def cdnow_at(folder: Path, cut: pd.Timestamp, end: pd.Timestamp) -> pd.DataFrame:
+    """Return the customers of the music shop who had bought something before `cut`; churned: nothing until `end`."""
     names = ["customer", "time", "n_cds", "spend"]
     options: dict[str, Any] = {"sep": r"\s+", "skiprows": 1, "names": names, "dtype": {"customer": str, "time": str}}
     purchases = pd.read_csv(folder / "cdnow-transactions/CDNOW_master.txt", **options)
     purchases["time"] = pd.to_datetime(purchases["time"], format="%Y%m%d")
     orders = purchases.groupby(["customer", "time"], as_index=False)["spend"].sum()
-    cut = pd.Timestamp("1997-10-01")
-    return _order_history(orders, cut, pd.Timestamp("1998-07-01")).reset_index(drop=True)
+    return _order_history(orders, cut, end).reset_index(drop=True)
 
 
 def _order_history(orders: pd.DataFrame, cut: pd.Timestamp, end: pd.Timestamp) -> pd.DataFrame:

@@ -29,6 +29,8 @@ class CellRecord:
         Description of the machine with its load average, and the cores that other programs used before the start.
     commit : str
         Commit of the checkout, ``-dirty`` if it had been changed.
+    published : float, optional
+        Accuracy, or RMSE of a regression: the metrics of published results.
     """
 
     table: str
@@ -50,6 +52,7 @@ class CellRecord:
     machine: dict[str, Any] = field(default_factory=dict)
     busy_cores: float = 0.0
     commit: str = ""
+    published: float | None = None
 
     @property
     def key(self) -> tuple[str, int, str, float]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -15,25 +14,16 @@ if TYPE_CHECKING:
 HIGHER_IS_BETTER = {"roc_auc": True, "log_loss": False, "r2": True}
 
 
-def score_file(path: Path, truth: pd.Series, metric: str) -> float:
-    """Return the score of the predictions in a file.
-
-    Raises
-    ------
-    ValueError
-        If the file has another number of rows, misses the column of a class that occurs, or contains a value that is
-        not finite.
-    """
-    import pandas as pd
-
-    return score_predictions(pd.read_parquet(path), truth, metric)
-
-
 def score_predictions(predictions: pd.DataFrame, truth: pd.Series, metric: str) -> float:
     """Return the ROC-AUC, log loss or R² of predictions in the format of `exchange`.
 
     The positive class of the ROC-AUC is the last one in alphabetical order; the ROC-AUC of two classes does not depend
     on it.
+
+    Raises
+    ------
+    ValueError
+        If there is another number of rows, the column of a class that occurs is missing, or a value is not finite.
     """
     from sklearn.metrics import log_loss, r2_score, roc_auc_score
 

@@ -17,6 +17,7 @@ from sklearn.model_selection import StratifiedKFold
 from benchmarks.answers.cells import Contender, Resources, write_files
 from benchmarks.answers.contenders.exchange import TEST_FILE, TRAIN_FILE, AnswerTask
 from benchmarks.answers.contenders.gpupipe_run import adapt_config
+from benchmarks.answers.published import published_score, rank_published, read_published
 from benchmarks.answers.records import CellRecord, append_record, read_records
 from benchmarks.answers.runner import PlannedCell, plan_cells, run_cells
 from benchmarks.answers.scoring import score_predictions
@@ -215,3 +216,29 @@ def test_registered_tables_have_a_reason_for_each_dropped_column_and_unique_name
         assert table.target not in table.drop
         assert table.n_rows >= 500
         assert table.n_features >= 4
+
+
+def test_a_score_has_a_rank_among_published_ones(tmp_path: Path) -> None:
+    rows = {
+        "cls_bin.md": ("adult", "**0.8000+0.0010** | 0.7+0.1 | 0.75+0.0"),
+        "cls_multi.md": ("letter", "nan | - | 0.9+0"),
+    }
+    rows["regression.md"] = ("Diamonds", "600.5+1.0 | *500+2* | 550+3")
+    for name, (table, cells) in rows.items():
+        head = "| Dataset | dummy | knn | svm |\n| --- | --- | --- | --- |\n"
+        (tmp_path / name).write_text(f"{head}| {table} | {cells} |\n", encoding="utf8")
+    published = read_published(tmp_path)
+    assert published["letter"] == ({"svm": 0.9}, False)
+    blank: Any = dict.fromkeys(("fit_s", "predict_s", "wall_s", "peak_memory_mib", "n_train", "n_test"))
+    own: list[tuple[str, int, float | None]] = [("adult-income", 0, 0.72), ("adult-income", 1, 0.78)]
+    own += [("diamonds", 0, 520.0), ("keel-letter", 0, None)]
+    records = [CellRecord(t, f, "own", 60.0, "", 0.0, "", **blank, published=score) for t, f, score in own]
+    adult, diamonds = rank_published(records, "own@60", published)
+    assert (adult.rank, adult.n_folds, adult.best_method) == (1.5, 2, "svm")  # 0.75 as svm; dummy does not count
+    assert (diamonds.rank, diamonds.best_score) == (2, 500)
+    truth = pd.Series(["a", "b", "b"])
+    probability = pd.DataFrame({"a": [0.9, 0.2, 0.6], "b": [0.1, 0.8, 0.4]})
+    assert published_score(probability, truth, "log_loss") == pytest.approx(2 / 3)
+    assert published_score(pd.DataFrame({"prediction": [1.0, 4.0]}), pd.Series([1.0, 2.0]), "r2") == pytest.approx(
+        2**0.5
+    )
