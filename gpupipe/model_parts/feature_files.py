@@ -24,6 +24,7 @@ from gpupipe_kernels.program.program import Call, Program, block_id
 LEVELS, LEVELS_1 = "levels.json", "levels.parquet"  # LEVELS_1: format 1
 TRAINING = "training_summary.json"
 DERIVATION, DERIVED_LEVELS = "derivation.json", "derivation_levels.json"
+DERIVED_ARRAYS = "derivation_arrays.npz"  # what ops have learned
 DERIVED_LEVELS_1 = "derivation_levels.parquet"  # format 1
 MAIN = ""  # name of the main table in derivation_levels.json
 
@@ -109,6 +110,9 @@ def _write_derivation(writer: ArtifactWriter, derivation: Derivation) -> None:
         "made": {name: list(inputs) for name, inputs in derivation.made.items()},
     }
     writer.json(DERIVATION, document)
+    arrays = {f"{i}_{name}": array for i, op in enumerate(derivation.ops) for name, array in op.arrays().items()}
+    if arrays:
+        writer.arrays(DERIVED_ARRAYS, arrays)
     schemas = {MAIN: derivation.schema} | {name: table.schema for name, table in derivation.tables.items()}
     writer.json(DERIVED_LEVELS, {name: schema.levels_to_json() for name, schema in schemas.items()}, compact=True)
 
@@ -136,8 +140,12 @@ def _read_derivation(reader: ArtifactReader) -> Derivation | None:
         for name, table in document["tables"].items()
     }
     made = {name: tuple(inputs) for name, inputs in document["made"].items()}
-    ops = tuple(_read_derived_op(read_op(_own_op(op))) for op in document["ops"])
-    return Derivation(ops, schema(document["schema"], MAIN), tuple(document["inputs"]), tables, made)
+    ops = [_read_derived_op(read_op(_own_op(op))) for op in document["ops"]]
+    arrays = reader.arrays(DERIVED_ARRAYS) if DERIVED_ARRAYS in reader.names() else {}
+    for i, op in enumerate(ops):
+        own = {name.removeprefix(f"{i}_"): array for name, array in arrays.items() if name.startswith(f"{i}_")}
+        ops[i] = op.with_arrays(own)
+    return Derivation(tuple(ops), schema(document["schema"], MAIN), tuple(document["inputs"]), tables, made)
 
 
 def _own_op(op: dict[str, Any]) -> Any:
