@@ -167,19 +167,19 @@ def fit_components(
         matrix, buckets, idf = _weigh(data, offsets, weights, n_rows, own)
         matrices.append(matrix)
         known.append((own, buckets, idf))
-    joined = _joined(matrices, np.sqrt(weights))
+    joined, factors = _joined(matrices, np.sqrt(weights))
     most = min(k, *joined.shape)
     components = np.zeros((joined.shape[1], k), np.float16)
     if most:
         components[:, :most] = randomized_svd(joined, most, n_iter=N_ITERATIONS, random_state=seed)[2].T
     values = joined @ components.astype(np.float64)
-    mean = np.sqrt(weights) @ values / max(n_rows, 1e-300)
-    variance = float((np.square(values).sum(axis=0) / max(n_rows, 1e-300) - np.square(mean)).sum()) / max(most, 1)
+    rows = n_rows or 1.0
+    variance = (np.square(values).sum() / rows - np.square(factors @ values / rows).sum()) / max(most, 1)
     cuts = np.cumsum([matrix.shape[1] for matrix in matrices])[:-1]
     parts = zip(known, np.split(components, cuts), strict=True)
     return TextComponents(
         tuple(GramComponents(*own, np.ascontiguousarray(part)) for own, part in parts),
-        variance**-0.5 if variance > 0 else 1.0,
+        float(variance) ** -0.5 if variance > 0 else 1.0,
     )
 
 
@@ -201,7 +201,10 @@ def _weigh(
     return csr_matrix(cells, shape=(len(weights), len(buckets))), buckets, idf
 
 
-def _joined(matrices: Sequence[csr_matrix], factors: HostArray) -> csr_matrix:
+def _joined(matrices: Sequence[csr_matrix], factors: HostArray) -> tuple[csr_matrix, HostArray]:
+    """Return the columns of all matrices times the factor of each row, without empty rows, and the factors of these."""
     from scipy.sparse import diags_array, hstack
 
-    return (diags_array(factors) @ hstack(matrices, format="csr")).tocsr()
+    found = hstack(matrices, format="csr")
+    used = np.flatnonzero(np.diff(found.indptr))
+    return (diags_array(factors[used]) @ found[used]).tocsr(), factors[used]
