@@ -61,7 +61,7 @@ class LookedUpColumns:
 
 @singledispatch
 def look_up(table: Any, lookups: Sequence[LookedUpColumns], backend: Backend) -> Any:
-    """Return an `EncodedTable` with looked-up columns in place of those with the positions."""
+    """Return an `EncodedTable` with looked-up columns instead of those with their positions."""
     for lookup in lookups:
         positions = table.column(lookup.positions)
         values = backend.to_device(lookup.values)[:, positions]

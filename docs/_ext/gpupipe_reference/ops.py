@@ -34,7 +34,7 @@ GROUPS: dict[str, tuple[str, tuple[str, ...]]] = {
         ("arithmetic", "expression", "polynomial", "kernel"),
     ),
     "Generated features": ("Combinations that are tried, and kept if they help.", ("generate",)),
-    "Text": ("Numbers of free text, without a vocabulary.", ("text_hash", "text_counts", "parse_number")),
+    "Text": ("Numbers of texts.", ("text_vectors", "text_hash", "text_counts", "parse_number")),
     "History of a key": (
         "Statistics of earlier rows or events of the same key. No event after the cut-off is used.",
         ("aggregate", "lag", "difference", "rolling", "decay", "sessions", "time_since", "rfm"),

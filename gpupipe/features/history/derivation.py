@@ -51,8 +51,8 @@ class DerivedColumn:
     """A column computed by a derived op.
 
     `values` are float32, NaN where null, or integer codes with the levels of the column `like`. `inputs` are the
-    columns that it is derived from, such as ``orders.spend``. For `has_scale`, see `gpupipe.table.schema.Column`. With `texts`, `values` are the positions
-    of the texts of the rows, int32, until columns are learned from them.
+    columns that it is derived from, such as ``orders.spend``. For `has_scale`, see `gpupipe.table.schema.Column`.
+    With `texts`, `values` are the positions of the texts of the rows, int32, until columns are learned from them.
     """
 
     name: str
@@ -149,7 +149,6 @@ class Derivation:
                 where=error.where or "derivation.json",
                 fix="export it again",
             ) from error
-
 
     def then(self, later: Derivation) -> Derivation:
         """Return the derivation of the ops of both; `later` is derived from the same sources."""

@@ -27,18 +27,19 @@ NGRAMS = {"word": (1, 2), "char": (3, 5)}
 class TextVectors(TextOp):
     """Turn texts into a few numbers each, so that similar texts have similar numbers (latent semantic analysis).
 
-    Words and characters are counted as n-grams, and weighted as by scikit-learn's TfidfVectorizer with ``sublinear_tf``:
-    frequent n-grams of a text count more, those of many texts less. A truncated singular value decomposition reduces
-    them to `n_components` numbers, as skrub's StringEncoder does. N-grams of characters, within words padded by blanks,
-    make ``Jon Smith`` similar to ``John Smith``: use the op for names, titles and other categories with many levels or
-    typos as well as for free text.
+    N-grams of words and characters are counted, and weighted as by scikit-learn's TfidfVectorizer with
+    ``sublinear_tf``: those that a text repeats count more, those of many texts less. A truncated singular value
+    decomposition reduces them to `n_components` numbers, as skrub's StringEncoder does. N-grams of characters, within
+    words padded by blanks, make ``Jon Smith`` similar to ``John Smith``: use the op for names, titles and other
+    categories with many levels or typos as well as for free text, for which scikit-learn recommends 100 components.
 
-    - N-grams are hashed to `size` buckets for each analyzer; no vocabulary is stored. Weights and components are learned
-      from the training rows, those of a fold in each fold: from all of their distinct texts, or a random sample of
-      2 MiB if these are longer.
+    - N-grams are hashed to `size` buckets for each analyzer; no vocabulary is stored. Weights and components are
+      learned from the training rows, those of a fold in each fold: from all of their distinct texts, or a random sample
+      of 2 MiB if these are longer.
     - ``auto`` uses both analyzers. Each has the same weight: its TF-IDF vectors have length 1.
     - Texts are converted to lower case. A null or empty text, or one without known n-grams, is 0 in all columns.
-    - All columns have one factor, with which their mean variance is 1. Models of scaled numbers take them as they are.
+    - One factor scales all columns, so that their variances add up to 1, that of one standardized number, as in skrub.
+      Models of scaled numbers take them as they are.
     - More than 4,095 repetitions of an n-gram count as 4,095.
 
     Output: ``note_vector_0``, ``note_vector_1``, ...; float32, never null, in descending order of information. Takes
@@ -53,9 +54,9 @@ class TextVectors(TextOp):
         >>> program = FeatureProgram(ops, view="codes", schema={"city": "text"}).set_output(transform="pandas")
         >>> program.fit_transform(frame).abs().round(1)
            city_vector_0  city_vector_1
-        0            1.6            0.0
-        1            1.6            0.0
-        2            0.0            2.0
+        0            1.3            0.0
+        1            1.3            0.0
+        2            0.0            1.7
         3            0.0            0.0
     """
 
@@ -125,7 +126,7 @@ class TextVectors(TextOp):
             backend,
         )
 
-    def learn(self, distinct: DistinctTexts, weights: HostArray, seed: int) -> TextVectors:
+    def learn(self, distinct: DistinctTexts, weights: Array, seed: int) -> TextVectors:
         """Return the op with the components of a column.
 
         `weights` are the number of training rows with each distinct text, or their weight; the last are those of rows

@@ -86,7 +86,7 @@ class GramComponents:
 
 @dataclass(frozen=True, eq=False)
 class TextComponents:
-    """What `gpupipe.features.ops.text_vectors` learns from the texts of one column.
+    """Components of the texts of one column, as `gpupipe.features.ops.text_vectors` learns them.
 
     A text becomes the sum of its projections on the components of each analyzer, times `scale`.
     """
@@ -114,7 +114,7 @@ class TextComponents:
 
     def arrays(self) -> dict[str, HostArray]:
         """Return what is learned, by name, for the model."""
-        found: dict[str, HostArray] = {"scale": np.float64(self.scale)}
+        found: dict[str, HostArray] = {"scale": np.array(self.scale)}
         for i, part in enumerate(self.parts):
             found |= {f"buckets_{i}": part.buckets, f"idf_{i}": part.idf, f"components_{i}": part.components}
         return found
@@ -174,7 +174,7 @@ def fit_components(
         components[:, :most] = randomized_svd(joined, most, n_iter=N_ITERATIONS, random_state=seed)[2].T
     values = joined @ components.astype(np.float64)
     rows = n_rows or 1.0
-    variance = (np.square(values).sum() / rows - np.square(factors @ values / rows).sum()) / max(most, 1)
+    variance = np.square(values).sum() / rows - np.square(factors @ values / rows).sum()  # of all columns
     cuts = np.cumsum([matrix.shape[1] for matrix in matrices])[:-1]
     parts = zip(known, np.split(components, cuts), strict=True)
     return TextComponents(

@@ -86,7 +86,7 @@ class Statistics(NumberStatistics):
             self._arrange(Schema((*self.table.schema.columns, column)))
 
     def add_looked_up(self, lookups: Sequence[LookedUpColumns]) -> None:
-        """Add columns whose values are looked up in the table, in place of those with the positions."""
+        """Add columns whose values are looked up, instead of those with their positions."""
         self.table = look_up(self.table, lookups, self.backend)
 
     def counts(self, columns: Sequence[CategoryExpr]) -> list[Array]:

@@ -76,8 +76,8 @@ def hash_texts(
 
 
 def project_texts(
-    data: HostArray,
-    offsets: HostArray,
+    data: Array,
+    offsets: Array,
     projections: Sequence[GramProjection],
     n_threads: int = 1,
     engine: HostEngine | None = None,
@@ -86,6 +86,7 @@ def project_texts(
 
     Both engines give the same bits.
     """
+    assert isinstance(data, np.ndarray) and isinstance(offsets, np.ndarray)
     if (engine or choose_engine("text", n_bytes(offsets), n_threads)) == "numpy":
         return project_grams(data, offsets, projections)
     from gpupipe_kernels.text.numba.engine import project_on_host

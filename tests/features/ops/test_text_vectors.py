@@ -60,7 +60,7 @@ def test_the_columns_match_scikit_learn(analyzer: str, monkeypatch: pytest.Monke
     parts = [weighted(each, train, new) for each in (["word", "char"] if analyzer == "auto" else [analyzer])]
     X, X_new = (hstack([part[i] for part in parts]).tocsr() for i in (0, 1))
     svd = TruncatedSVD(4, n_iter=50, random_state=0).fit(X)
-    scale = svd.transform(X).var(axis=0).mean() ** -0.5
+    scale = svd.transform(X).var(axis=0).sum() ** -0.5
     fitted = program(analyzer=analyzer).fit(frame(TEXTS))
     for texts, theirs in ((TEXTS, X), (new, X_new)):
         ours, expected = fitted.transform(frame(texts)), svd.transform(theirs) * scale
@@ -90,7 +90,7 @@ def test_order_and_engine_change_no_bit(texts: list[str | None], random: Any) ->
     fitted, shuffled = program().fit(frame(texts)), program().fit(frame([texts[i] for i in order]))
     expected = fitted.transform(frame(texts))
     np.testing.assert_array_equal(shuffled.transform(frame(texts)), expected)
-    op: Any = fitted.fitted_.derivation.ops[0]
+    op: Any = fitted.fitted_.derivation.ops[0]  # type: ignore[union-attr]
     given = pa.array([text or "" for text in texts], pa.string())
     for engine in ("numpy", "numba"):
         backend = choose("cpu", DeviceOptions(engine=engine))
@@ -122,7 +122,7 @@ def test_only_texts_of_training_rows_are_learned(tmp_path: Path) -> None:
         (value,) = model.predict(frame([text]))
         assert scorer.predict({"note": text}) == value
     with pytest.raises(ConfigError, match="text_vectors of note, which reads texts"):
-        model.export_onnx(tmp_path / "model.onnx")
+        model.to_onnx(tmp_path / "model.onnx")
 
 
 def test_a_long_corpus_is_sampled_without_regard_to_its_order(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -148,7 +148,7 @@ def test_categories_keep_their_codes_and_texts_never_seen_are_similar() -> None:
     assert fitted.get_feature_names_out().tolist() == ["city", "city_vector_0", "city_vector_1"]
     found = fitted.transform(pd.DataFrame({"city": ["Sprinfield", "boston", None]}))[:, 1:]
     axes = np.abs(found).argmax(axis=1)
-    assert axes[0] != axes[1] and np.abs(found[:2]).max(axis=1).min() > 0.5 and not found[2].any()
+    assert axes[0] != axes[1] and np.abs(found[:2]).max(axis=1).min() > 0.4 and not found[2].any()
 
 
 @pytest.mark.parametrize(

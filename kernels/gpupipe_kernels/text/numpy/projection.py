@@ -83,8 +83,8 @@ def project_grams(
 ) -> npt.NDArray[np.float64]:
     """Return the sum of projections of texts, each of a vector of weighted n-grams scaled to Euclidean length 1.
 
-    The weight of a bucket is ``(1 + log(count)) * idf``. Sums are accumulated in float64 in the order of the buckets, so
-    that the bits do not depend on the other texts.
+    The weight of a bucket is ``(1 + log(count)) * idf``. Sums are accumulated in float64 in the order of the buckets,
+    so that the bits do not depend on the other texts.
 
     Parameters
     ----------
