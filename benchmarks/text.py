@@ -49,7 +49,9 @@ TABLES = {
     ),
     "titanic": TextTable("carData", "TitanicSurvival", "survived", ("rownames",), ("sex", "age", "passengerClass")),
     "bird strikes": TextTable(
-        "openintro", "birds", "phase_of_flt", ("remarks", "operator"), ("ac_mass", "num_engs", "state", "time_of_day"),
+        "openintro", "birds", "phase_of_flt",
+        ("remarks", "operator"),  # prose: allow remark (the name of the column)
+        ("ac_mass", "num_engs", "state", "time_of_day"),
     ),
     "courses": TextTable("openintro", "ucla_f18", "subject", ("course",), ("laboratory", "seminar")),
     "artworks": TextTable("modeldata", "tate_text", "year", ("title", "medium", "artist"), (), True),
@@ -120,7 +122,7 @@ def _gpupipe(features: Callable[[TextTable, pd.DataFrame], list[Any]]) -> Callab
 
 def _as_init(table: TextTable, train: pd.DataFrame) -> list[Any]:
     """Return the op as `gpupipe init` writes it: 100 components for free text, 30 for names."""
-    words = {name: train[name].dropna().drop_duplicates().str.split().str.len().mean() for name in table.texts}
+    words = {name: np.mean([len(str(text).split()) for text in train[name].dropna().unique()]) for name in table.texts}
     free = [name for name in table.texts if words[name] >= MIN_WORDS]
     names = [name for name in table.texts if name not in free]
     ops: list[Any] = [{"text_vectors": {"columns": free, "n_components": 100}}] if free else []

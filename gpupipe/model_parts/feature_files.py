@@ -12,7 +12,7 @@ from gpupipe.artifact import ArtifactReader, ArtifactWriter
 from gpupipe.artifact.untrusted.failures import refuse_failures
 from gpupipe.errors import ArtifactError
 from gpupipe.features import OPS
-from gpupipe.features.history.derivation import Derivation, DerivedOp, DerivedTable
+from gpupipe.features.history.derivation import Derivation, DerivedOp, DerivedTable, arrays_of_part, join_arrays
 from gpupipe.features.program.fitted import FittedFeatures
 from gpupipe.model_parts import part_shapes
 from gpupipe.model_parts.format_1 import is_format_1, read_levels
@@ -110,8 +110,7 @@ def _write_derivation(writer: ArtifactWriter, derivation: Derivation) -> None:
         "made": {name: list(inputs) for name, inputs in derivation.made.items()},
     }
     writer.json(DERIVATION, document)
-    arrays = {f"{i}_{name}": array for i, op in enumerate(derivation.ops) for name, array in op.arrays().items()}
-    if arrays:
+    if arrays := join_arrays(op.arrays() for op in derivation.ops):
         writer.arrays(DERIVED_ARRAYS, arrays)
     schemas = {MAIN: derivation.schema} | {name: table.schema for name, table in derivation.tables.items()}
     writer.json(DERIVED_LEVELS, {name: schema.levels_to_json() for name, schema in schemas.items()}, compact=True)
@@ -142,10 +141,8 @@ def _read_derivation(reader: ArtifactReader) -> Derivation | None:
     made = {name: tuple(inputs) for name, inputs in document["made"].items()}
     ops = [_read_derived_op(read_op(_own_op(op))) for op in document["ops"]]
     arrays = reader.arrays(DERIVED_ARRAYS) if DERIVED_ARRAYS in reader.names() else {}
-    for i, op in enumerate(ops):
-        own = {name.removeprefix(f"{i}_"): array for name, array in arrays.items() if name.startswith(f"{i}_")}
-        ops[i] = op.with_arrays(own)
-    return Derivation(tuple(ops), schema(document["schema"], MAIN), tuple(document["inputs"]), tables, made)
+    learned = tuple(op.with_arrays(arrays_of_part(arrays, i)) for i, op in enumerate(ops))
+    return Derivation(learned, schema(document["schema"], MAIN), tuple(document["inputs"]), tables, made)
 
 
 def _own_op(op: dict[str, Any]) -> Any:

@@ -8,8 +8,8 @@ from collections.abc import Mapping
 
 from gpupipe.features import OPS, FeatureOp
 from gpupipe.features.ops.base import Op
+from gpupipe.features.ops.distinct_text_op import TextOp
 from gpupipe.features.ops.keyed_op import KeyedOp
-from gpupipe.features.ops.text_op import TextOp
 from gpupipe_reference.links import GITHUB
 from gpupipe_reference.markdown import code, fence, inline, link, page, paragraphs, table
 from gpupipe_reference.op_example import example_markdown, run_example

@@ -33,7 +33,7 @@ class FurtherTableError(SchemaError):
 
 
 @dataclass(frozen=True)
-class DistinctTexts:
+class TextCorpus:
     """The distinct texts of a column, from which an op learns columns.
 
     `column` is the input column, `names` are the columns to learn. `values` (strings without nulls) end with an empty
@@ -60,7 +60,7 @@ class DerivedColumn:
     inputs: tuple[str, ...]
     like: Column | None = None
     has_scale: bool = False
-    texts: DistinctTexts | None = None
+    texts: TextCorpus | None = None
 
     @property
     def made(self) -> dict[str, tuple[str, ...]]:
@@ -126,7 +126,7 @@ class Derivation:
     inputs: tuple[str, ...]
     tables: Mapping[str, DerivedTable]
     made: Mapping[str, tuple[str, ...]]
-    texts: Mapping[str, DistinctTexts] = field(default_factory=dict, repr=False)
+    texts: Mapping[str, TextCorpus] = field(default_factory=dict, repr=False)
 
     def run(
         self, table: Table, arrow: pa.Table, events: Mapping[str, pa.Table], backend: Backend, as_of: int | None = None
@@ -188,6 +188,20 @@ class DerivedTable:
         return EventTable(rows, self.left, self.right)
 
 
+def join_arrays(parts: Iterable[Mapping[str, HostArray]]) -> dict[str, HostArray]:
+    """Return all arrays, each name preceded by the position of its part: ``0_scale``."""
+    found = dict[str, HostArray]()
+    for i, part in enumerate(parts):
+        found |= {f"{i}_{name}": array for name, array in part.items()}
+    return found
+
+
+def arrays_of_part(arrays: Mapping[str, HostArray], position: int) -> dict[str, HostArray]:
+    """Return the arrays of a part from the result of `join_arrays`."""
+    prefix = f"{position}_"
+    return {name.removeprefix(prefix): array for name, array in arrays.items() if name.startswith(prefix)}
+
+
 def derived_ops(ops: Iterable[FeatureOp]) -> tuple[DerivedOp, ...]:
     """Return the ops that run before the split."""
     return tuple(op for op in ops if isinstance(op, DerivedOp))
@@ -216,7 +230,7 @@ def derive(
 
     main = sources.main
     made = dict[str, tuple[str, ...]]()
-    texts = dict[str, DistinctTexts]()
+    texts = dict[str, TextCorpus]()
     kept = []
     for i, op in enumerate(ops):
         columns = {}

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, ClassVar, Literal
 from pydantic import Field, field_validator
 
 from gpupipe.features.ops.base import OPS
-from gpupipe.features.ops.text_op import TextOp, ascending_ngrams, lower_texts, run_kernel
+from gpupipe.features.ops.distinct_text_op import TextOp, ascending_ngrams, lower_texts, run_kernel
 from gpupipe.typing import Array
 
 if TYPE_CHECKING:

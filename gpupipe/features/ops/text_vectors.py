@@ -8,10 +8,17 @@ from typing import TYPE_CHECKING, ClassVar, Literal
 
 from pydantic import Field, PrivateAttr, field_validator, model_validator
 
-from gpupipe.features.history.derivation import DerivedColumn, DistinctTexts
+from gpupipe.features.history.derivation import DerivedColumn, TextCorpus, arrays_of_part, join_arrays
 from gpupipe.features.history.tables import DerivationSources
 from gpupipe.features.ops.base import OPS
-from gpupipe.features.ops.text_op import TextOp, ascending_ngrams, encode_texts, lower_texts, run_kernel, text_buffers
+from gpupipe.features.ops.distinct_text_op import (
+    TextOp,
+    ascending_ngrams,
+    encode_texts,
+    lower_texts,
+    run_kernel,
+    text_buffers,
+)
 from gpupipe.typing import Array, HostArray
 
 if TYPE_CHECKING:
@@ -115,7 +122,7 @@ class TextVectors(TextOp):
             raw = sources.main.raw(column)
             texts, codes = sources.once(("texts", column), partial(encode_texts, raw, sources.backend))
             made = tuple(f"{self.prefix}{column}_{name}" for name in names)
-            distinct = DistinctTexts(column, made, lower_texts(texts, column))
+            distinct = TextCorpus(column, made, lower_texts(texts, column))
             yield DerivedColumn(f"{self.prefix}{column}_texts", codes, (column,), texts=distinct)
 
     def values(self, texts: pa.Array, name: str, backend: Backend) -> Array:
@@ -126,7 +133,7 @@ class TextVectors(TextOp):
             backend,
         )
 
-    def learn(self, distinct: DistinctTexts, weights: Array, seed: int) -> TextVectors:
+    def learn(self, distinct: TextCorpus, weights: Array, seed: int) -> TextVectors:
         """Return the op with the components of a column.
 
         `weights` are the number of training rows with each distinct text, or their weight; the last are those of rows
@@ -161,8 +168,7 @@ class TextVectors(TextOp):
 
     def arrays(self) -> dict[str, HostArray]:
         """Return the components of each column, for the model."""
-        parts = [self._learned[column].arrays() for column in self._listed()]
-        return {f"{i}_{name}": array for i, part in enumerate(parts) for name, array in part.items()}
+        return join_arrays(self._learned[column].arrays() for column in self._listed())
 
     def with_arrays(self, arrays: Mapping[str, HostArray]) -> TextVectors:
         """Return the op with the result of `arrays`; raise ValueError or KeyError if it is malformed."""
@@ -170,7 +176,7 @@ class TextVectors(TextOp):
 
         learned = {}
         for i, column in enumerate(self._listed()):
-            own = {name.removeprefix(f"{i}_"): array for name, array in arrays.items() if name.startswith(f"{i}_")}
+            own = arrays_of_part(arrays, i)
             learned[column] = TextComponents.from_arrays(own, self.grams(), self.n_components)
         return self._with(learned)
 

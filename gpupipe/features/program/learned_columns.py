@@ -14,7 +14,7 @@ from gpupipe.table.schema import Column
 
 if TYPE_CHECKING:
     from gpupipe.backends.base import Backend
-    from gpupipe.features.history.derivation import Derivation, DistinctTexts
+    from gpupipe.features.history.derivation import Derivation, TextCorpus
     from gpupipe.features.statistics.training import Statistics
     from gpupipe.table.blocks import EncodedTable
 
@@ -63,14 +63,13 @@ def _learn(
             ops[distinct.op] = op = op.learn(distinct, weights, statistics.seed)
             backend = statistics.backend
             values[:, :-1] = backend.to_host(op.values(distinct.values, distinct.column, backend))[:, :-1]
-        columns = [Column(each, "numeric", "float", False, "float32", derived=True, has_scale=True)
-                   for each in distinct.names]  # fmt: skip
-        found.append(LookedUpColumns(name, tuple(columns), values))
+        column = Column("", "numeric", "float", False, "float32", derived=True, has_scale=True)
+        found.append(LookedUpColumns(name, tuple(replace(column, name=made) for made in distinct.names), values))
     lookups = tuple(found)
     statistics.add_looked_up(lookups)
     return replace(derivation, ops=tuple(ops), texts={}), lookups
 
 
-def _positions(name: str, distinct: DistinctTexts) -> CategoryExpr:
+def _positions(name: str, distinct: TextCorpus) -> CategoryExpr:
     """Return the positions of the texts of the rows as an expression, of which rows can be counted."""
     return CategoryExpr(name, (name,), (IndexTerm("INDEX", name),), len(distinct.values), ())
