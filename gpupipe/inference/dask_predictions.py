@@ -11,7 +11,7 @@ import pyarrow as pa
 from gpupipe.dask.frame_features import transform_frame
 from gpupipe.dask.frame_maps import index_of, map_frames, partition_backend, warn_client
 from gpupipe.errors import ConfigError, DataError
-from gpupipe.features.ops.text_op import TextOp
+from gpupipe.features.ops.distinct_text_op import TextOp
 from gpupipe.features.program.fitted import FittedFeatures
 from gpupipe.inference.explanation.outputs import reason_names
 from gpupipe.inference.prediction.id_columns import IdColumns, choose_columns, output_names, require_free_names

@@ -12,7 +12,7 @@ from gpupipe.artifact import ArtifactReader, ArtifactWriter
 from gpupipe.artifact.untrusted.failures import refuse_failures
 from gpupipe.errors import ArtifactError
 from gpupipe.features import OPS
-from gpupipe.features.history.derivation import Derivation, DerivedOp, DerivedTable
+from gpupipe.features.history.derivation import Derivation, DerivedOp, DerivedTable, arrays_of_part, join_arrays
 from gpupipe.features.program.fitted import FittedFeatures
 from gpupipe.model_parts import part_shapes
 from gpupipe.model_parts.format_1 import is_format_1, read_levels
@@ -24,6 +24,7 @@ from gpupipe_kernels.program.program import Call, Program, block_id
 LEVELS, LEVELS_1 = "levels.json", "levels.parquet"  # LEVELS_1: format 1
 TRAINING = "training_summary.json"
 DERIVATION, DERIVED_LEVELS = "derivation.json", "derivation_levels.json"
+DERIVED_ARRAYS = "derivation_arrays.npz"  # what ops have learned
 DERIVED_LEVELS_1 = "derivation_levels.parquet"  # format 1
 MAIN = ""  # name of the main table in derivation_levels.json
 
@@ -109,6 +110,8 @@ def _write_derivation(writer: ArtifactWriter, derivation: Derivation) -> None:
         "made": {name: list(inputs) for name, inputs in derivation.made.items()},
     }
     writer.json(DERIVATION, document)
+    if arrays := join_arrays(op.arrays() for op in derivation.ops):
+        writer.arrays(DERIVED_ARRAYS, arrays)
     schemas = {MAIN: derivation.schema} | {name: table.schema for name, table in derivation.tables.items()}
     writer.json(DERIVED_LEVELS, {name: schema.levels_to_json() for name, schema in schemas.items()}, compact=True)
 
@@ -136,8 +139,10 @@ def _read_derivation(reader: ArtifactReader) -> Derivation | None:
         for name, table in document["tables"].items()
     }
     made = {name: tuple(inputs) for name, inputs in document["made"].items()}
-    ops = tuple(_read_derived_op(read_op(_own_op(op))) for op in document["ops"])
-    return Derivation(ops, schema(document["schema"], MAIN), tuple(document["inputs"]), tables, made)
+    ops = [_read_derived_op(read_op(_own_op(op))) for op in document["ops"]]
+    arrays = reader.arrays(DERIVED_ARRAYS) if DERIVED_ARRAYS in reader.names() else {}
+    learned = tuple(op.with_arrays(arrays_of_part(arrays, i)) for i, op in enumerate(ops))
+    return Derivation(learned, schema(document["schema"], MAIN), tuple(document["inputs"]), tables, made)
 
 
 def _own_op(op: dict[str, Any]) -> Any:

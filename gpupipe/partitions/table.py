@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -16,8 +17,8 @@ from gpupipe.backends.base import Backend
 from gpupipe.features.statistics.row_blocks import ROWS_PER_BLOCK
 from gpupipe.partitions.collection import PartitionedRows
 from gpupipe.partitions.row_selection import take_partitions
-from gpupipe.table.arrange import arrange
-from gpupipe.table.blocks import Table, layout
+from gpupipe.table.arrange import LookedUpColumns, arrange, look_up
+from gpupipe.table.blocks import Table, allocate, layout
 from gpupipe.table.schema import Schema
 from gpupipe.typing import Array
 
@@ -114,6 +115,27 @@ class PartitionedTable(PartitionedRows[Table]):
         if is_whole and (all(self.heights) or len(self.partitions) == 1):
             return self
         return self._take(np.ones(self.n_rows, bool))
+
+
+@look_up.register(PartitionedTable)
+def _(table: PartitionedTable, lookups: Sequence[LookedUpColumns], backend: Backend) -> PartitionedTable:
+    """Return the table with looked-up columns; each worker uses its own backend."""
+    if not lookups:
+        return table
+    made = Schema((*table.schema, *chain.from_iterable(lookup.columns for lookup in lookups)))
+    schema = made.without([lookup.positions for lookup in lookups])
+    sent = table.workers.put(tuple(lookups))
+    tables = table.map(_look_up, sent, label="learned columns")
+    return PartitionedTable(tables.partitions, table.workers, table.heights, schema)
+
+
+def _look_up(backend: Backend, table: Table, lookups: Sequence[LookedUpColumns]) -> Table:
+    """Return a partition with looked-up columns, whose blocks have the layout of its schema."""
+    found = look_up(table, lookups, backend)
+    blocks, places = allocate(found.schema, found.n_rows, backend.xp)
+    for name, (block, row) in places.items():
+        blocks[block][row] = found.column(name)
+    return Table(found.schema, found.n_rows, blocks, places, found.texts)
 
 
 def _rows(backend: Backend, table: Table, names: list[str], positions: Array) -> dict[str, Array]:

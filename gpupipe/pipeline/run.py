@@ -17,6 +17,7 @@ from gpupipe.config import Config, ModelEntry, resolved_yaml
 from gpupipe.config.locations import locate_errors
 from gpupipe.config.redacted_output import redact_output
 from gpupipe.errors import GpupipeError
+from gpupipe.features.program.learned_columns import complete_rows
 from gpupipe.files.disk import require_room, room_on
 from gpupipe.files.jsonfile import write_json
 from gpupipe.files.policy import MODE
@@ -187,7 +188,8 @@ def train_candidates(split: SplitJob, services: RunServices) -> TrainedRun:
             selection.measure_latency(step, measure)
     result = selection.result()
     outcome = replace(result, champion=result.champion.drop_unread_features())
-    return TrainedRun(split, outcome, selection.champion_rows, selection.tuned)
+    table = complete_rows(job.table, job.derivation, outcome.champion.features.lookups, job.backend)
+    return TrainedRun(replace(split, job=replace(job, table=table)), outcome, selection.champion_rows, selection.tuned)
 
 
 def _train_round(selection: Selection, step: TrainingRound) -> list[Candidate]:

@@ -22,6 +22,7 @@ from gpupipe.features.ops.base import FeatureOp
 from gpupipe.features.program.builder import ProgramBuilder
 from gpupipe.features.program.fit import finish_features
 from gpupipe.features.program.fitted import FittedFeatures
+from gpupipe.features.program.learned_columns import learn_columns
 from gpupipe.features.program.selection import no_column
 from gpupipe.io.column_filter import ColumnFilter
 from gpupipe.io.entities import read_entities
@@ -269,19 +270,20 @@ class _Checker:
                 self.warnings += unit_notes(names, len(targets))
 
     def _derive(self, config: Config, found: ReadTable[Table]) -> tuple[Any, Derivation | None]:
-        """Return the table with its derived columns, and the derivation of the last op that could be applied."""
+        """Return the table with its derived columns, and the derivation of the ops that could be applied."""
         if found.sources is None:
             return found.table, None
-        derivation = None
+        derivation: Derivation | None = None
         for i, op in enumerate(config.features):
             if isinstance(op, DerivedOp):
                 path = f"features[{i}].{op.title()}"
                 with self._collected(path):
                     try:
-                        derivation = derive([op], found.sources, [path])[1]
+                        own = derive([op], found.sources, [path])[1]
                     except GpupipeError as error:
                         advise_dropped(error, config)
                         raise
+                    derivation = own if derivation is None else derivation.then(own)
         self.warnings += found.sources.warnings
         return found.sources.main.table, derivation
 
@@ -319,6 +321,7 @@ class _Checker:
         rows = job.rows(np.ones(job.table.n_rows, bool))
         assert rows.statistics is not None
         n_errors = len(self.errors)
+        derivation, _ = learn_columns(job.derivation, rows.statistics, is_preview=True)
         for view in views:
             builder, pending = ProgramBuilder(rows.statistics, view, rows.withheld, True), set[str]()
             for i, op in enumerate(config.features):
@@ -326,7 +329,7 @@ class _Checker:
             if len(self.errors) > n_errors:
                 continue  # the columns of the failed ops are missing
             with self._collected("features"):
-                self.features[view] = finish_features(builder, job.derivation)
+                self.features[view] = finish_features(builder, derivation)
                 self.warnings += self.features[view].warnings
                 self._components(view, len(self.features[view].names))
         with self._collected("models"):

@@ -16,15 +16,12 @@ from gpupipe.starter.document import YamlDocument, flow
 from gpupipe.starter.entities import MIN_REPEATED
 from gpupipe.starter.facts import ColumnFacts
 from gpupipe.starter.target_analysis import TargetAnalysis
-from gpupipe.starter.useless_columns import is_count, is_named_as_key, part_levels
+from gpupipe.starter.useless_columns import is_count, is_free_text, is_named_as_key, part_levels
 from gpupipe.tasks import Task
 
 ENOUGH_ROWS = 50_000  # for reliable metrics with a single split
 FOLDS = 5
-# So that all models train in minutes on two cores
-CELLS_OF_TEXT = 640_000
-MIN_BUCKETS = 32
-MAX_BUCKETS = 256
+COMPONENTS_OF_TEXT = 100  # for latent semantic analysis, scikit-learn's TruncatedSVD recommends it
 WIDE_COLUMNS = 5_000  # with more columns, boosting on the CPU takes minutes per model and fold
 # Small trees and a low learning rate on samples of rows and columns, as recommended before tuning by Friedman (2002)
 # and the guides of XGBoost and LightGBM. benchmarks/results/starter.md has the gain on public tables.
@@ -191,22 +188,24 @@ def _write_numbers(document: YamlDocument, columns: TableColumns, inputs: Sequen
 
 
 def _write_texts(document: YamlDocument, columns: TableColumns, inputs: Sequence[str]) -> None:
-    """Write the op for free texts, with as many buckets as all models of the starter train in minutes."""
-    texts = [name for name in inputs if name in columns.declared and columns.declared[name].is_free_text]
+    """Write the op for texts that are similar to each other: free texts, names, and categories with many levels."""
+    texts = columns.similar_texts(inputs)
+    if columns.n_rows >= ENOUGH_ROWS:  # for target encoding, too; the columns would take much time and memory
+        texts = [name for name in texts if name in columns.declared]
     if not texts:
         return
-    most = max(1, CELLS_OF_TEXT // (columns.n_rows * len(texts)))
-    n_buckets = min(MAX_BUCKETS, max(MIN_BUCKETS, 2 ** (most.bit_length() - 1)))
-    n_columns = n_buckets * len(texts)
-    size = max(1, round(4 * n_columns * columns.n_rows / 1e6))
     document.comment(
-        f"Words of free text as {n_columns:,} columns, {size:,} MB: training takes longer in proportion. Fewer buckets "
-        "are faster, more tell more words apart; without the op, drop the column.",
+        "Numbers that are similar for similar texts: TF-IDF of n-grams of words and characters, reduced. Categories "
+        "keep their codes too.",
         "  ",
     )
-    document.line("  - text_hash:")
-    document.list("      columns", texts)
-    document.line(f"      buckets: {n_buckets}")
+    free = [name for name in texts if is_free_text(columns.facts[name])]
+    if free:
+        document.line("  - text_vectors:")
+        document.list("      columns", free)
+        document.line(f"      n_components: {COMPONENTS_OF_TEXT}")
+    if names := [name for name in texts if name not in free]:
+        document.list("  - text_vectors", names)
 
 
 def _write_distance(document: YamlDocument, columns: TableColumns, inputs: Sequence[str]) -> None:

@@ -26,10 +26,13 @@ from gpupipe.table.time_formats import digit_format, time_formats, time_unit
 from gpupipe.typing import Array
 from gpupipe.units import is_number
 
+WORD = r"[^\W\d_]{3,}"
 TIME_WORDS = re.compile(r"(^|_)(time|date|day|timestamp|ts|epoch|at|on|created|updated|when)(_|$)|timestamp|datetime")
 MAX_ROWS_TO_COMPARE = 300_000
 SOME_TEXTS, MIN_TEXTS = 2_000, 3
-MIN_RECURRING = 0.5  # of the words; names and addresses have fewer
+MIN_RECURRING = 0.5  # of the words
+MAX_SHARE = 0.5  # of the texts; a word of more of them, such as the prefix of a number, tells little
+SIMILAR_LEVELS = 40  # more levels have similar ones: the cardinality threshold of skrub's TableVectorizer
 
 
 @dataclass(frozen=True)
@@ -42,7 +45,7 @@ class ColumnDeclaration:
     numbers: NumberFormat | None = None
     """Notation of the numbers of a text column, for the op `parse_number`."""
     is_free_text: bool = False
-    """True if the words of the texts recur, for the op `text_hash`."""
+    """True if the words of the texts recur, for the op `text_vectors`."""
 
 
 def find_declarations(facts: Mapping[str, ColumnFacts], source_table: SourceTable) -> dict[str, ColumnDeclaration]:
@@ -140,6 +143,18 @@ class TableColumns:
         """Return the columns with further declarations."""
         return replace(self, declared={**self.declared, **found})
 
+    def similar_texts(self, names: Sequence[str]) -> list[str]:
+        """Return those of some columns whose texts may be similar: free texts, and categories with many levels."""
+        return [name for name in names if name[:1] not in ("!", "@") and self._is_similar(name)]
+
+    def _is_similar(self, name: str) -> bool:
+        if name in self.declared:
+            return self.declared[name].is_free_text
+        column = self.facts[name]
+        if column.holds != "text" or column.n_distinct <= SIMILAR_LEVELS:
+            return False
+        return sum(bool(re.search(WORD, text)) for text in column.texts) >= len(column.texts) / 2
+
     def drop(self, reasons: Mapping[str, str]) -> TableColumns:
         """Return the columns with further ones dropped."""
         declared = {name: declared for name, declared in self.declared.items() if name not in reasons}
@@ -191,9 +206,11 @@ def inspect_columns(path: str, source: TableSource | None = None) -> TableColumn
     columns = TableColumns(source_table, facts, declared, {}, distinct, n_repeated, sentinels)
     useless = find_useless_columns(distinct, set(declared) - set(source_table.codes))
     texts = {}
-    for name in [name for name, reason in useless.items() if reason == FREE_TEXT and name[:1] not in ("!", "@")]:
-        if (share := share_of_recurring_words(facts[name].texts)) >= MIN_RECURRING:
-            reason = f"free text; {share:.0%} of its words recur in other rows"
+    for name in [name for name in useless if facts[name].holds == "text" and name[:1] not in ("!", "@")]:
+        is_text = useless[name] == FREE_TEXT
+        share = (share_of_recurring_words if is_text else share_of_names)(facts[name].texts)
+        if share >= MIN_RECURRING:
+            reason = f"{FREE_TEXT if is_text else 'names'}; {share:.0%} of its words recur in other rows"
             texts[name] = ColumnDeclaration("text", reason, is_free_text=True)
     columns = columns.declare(texts).drop({name: reason for name, reason in useless.items() if name not in texts})
     dates = [name for name in sentinels if name in columns.kept and columns.kind(name) == "datetime"]
@@ -204,8 +221,25 @@ def inspect_columns(path: str, source: TableSource | None = None) -> TableColumn
 
 def share_of_recurring_words(texts: Sequence[str]) -> float:
     """Return the share of the words, counted once per text, that occur in at least `MIN_TEXTS` of the texts."""
-    texts = texts[:SOME_TEXTS]
-    counts = Counter(chain.from_iterable(set(re.findall(r"\w+", text.lower())) for text in texts))
+    return _share_of_recurring(_word_counts(texts, r"\w+"))
+
+
+def share_of_names(texts: Sequence[str]) -> float:
+    """Return the share of recurring words as `share_of_recurring_words`, for names and titles; 0 for identifiers.
+
+    Words without digits count, except those of most texts, such as the prefix of a number. Identifiers have less than
+    one per text.
+    """
+    counts, n_texts = _word_counts(texts, WORD), min(len(texts), SOME_TEXTS)
+    counts = Counter({word: n for word, n in counts.items() if n <= MAX_SHARE * n_texts})
+    return _share_of_recurring(counts) if counts.total() >= n_texts else 0.0
+
+
+def _word_counts(texts: Sequence[str], word: str) -> Counter[str]:
+    return Counter(chain.from_iterable(set(re.findall(word, text.lower())) for text in texts[:SOME_TEXTS]))
+
+
+def _share_of_recurring(counts: Counter[str]) -> float:
     return sum(n for n in counts.values() if n >= MIN_TEXTS) / max(1, counts.total())
 
 

@@ -78,12 +78,17 @@ def _too_much_text(column: ColumnFacts) -> str:
     is_category = n_distinct < NEARLY_UNIQUE * n_filled and n_distinct <= max(FEW_LEVELS, column.n_rows // 2)
     if n_filled < FEW_ROWS or is_category:
         return ""
-    if sum(len(text.split()) for text in column.texts) >= MIN_WORDS_OF_TEXT * n_distinct:
+    if is_free_text(column):
         return FREE_TEXT
     if n_distinct == n_filled:
         return "identifier: all values differ"
     nearly = "identifier, nearly" if n_distinct >= NEARLY_UNIQUE * n_filled else "too many different texts"
     return f"{nearly}: {n_distinct:,} different values in {n_filled:,} rows"
+
+
+def is_free_text(column: ColumnFacts) -> bool:
+    """Return whether the distinct texts of a column have several words on average."""
+    return sum(len(text.split()) for text in column.texts) >= MIN_WORDS_OF_TEXT * column.n_distinct
 
 
 def _number_of_a_row(column: ColumnFacts) -> str:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import singledispatch
 from typing import Any
 
 from gpupipe.backends.base import Backend
@@ -11,7 +12,7 @@ from gpupipe.errors import SchemaError
 from gpupipe.table.blocks import Table, allocate, code_storage
 from gpupipe.table.hash_buckets import hash_levels
 from gpupipe.table.schema import FIRST_LEVEL, NULL, RARE, UNSEEN, Column, Schema
-from gpupipe.typing import ArrayNamespace
+from gpupipe.typing import ArrayNamespace, HostArray
 
 
 def slice_rows(table: Table, start: int, stop: int) -> Table:
@@ -43,6 +44,29 @@ def append(table: Table, columns: Mapping[Column, Any], xp: ArrayNamespace) -> T
             places[name] = storage, row
         blocks[storage] = block
     return Table(Schema((*table.schema.columns, *columns)), table.n_rows, blocks, places, table.texts)
+
+
+@dataclass(frozen=True, eq=False)
+class LookedUpColumns:
+    """Columns whose values are looked up by another column of the table.
+
+    - `positions`: the column with the position of the value of each row; the new columns replace it
+    - `values`: float32, shape (len(columns), n_values), on the host
+    """
+
+    positions: str
+    columns: tuple[Column, ...]
+    values: HostArray
+
+
+@singledispatch
+def look_up(table: Any, lookups: Sequence[LookedUpColumns], backend: Backend) -> Any:
+    """Return an `EncodedTable` with looked-up columns instead of those with their positions."""
+    for lookup in lookups:
+        positions = table.column(lookup.positions)
+        values = backend.to_device(lookup.values)[:, positions]
+        table = append(table, dict(zip(lookup.columns, values, strict=True)), backend.xp)
+    return table.select(table.schema.without([lookup.positions for lookup in lookups]))
 
 
 def used_levels(schema: Schema, counts: Mapping[str, Any]) -> Schema:

@@ -25,7 +25,7 @@ def test_check_resolves_a_valid_configuration_against_its_rows(gpupipe_process: 
     assert second.startswith("  a sample of 20,000 rows; binary: Churn is 'Yes' (positive) or 'No'; ")
     assert third == (
         "  warning: text column 'customerID' dropped; "
-        "derive features with `- text_hash: customerID`, or list it in source.drop"
+        "derive features with `- text_vectors: customerID`, or list it in source.drop"
     )
     require_few_imports(result.stderr, "check")
 

@@ -14,7 +14,9 @@ from gpupipe.features.history.tables import DerivationSources, HistoryRows
 from gpupipe.features.ops.lag import Lag
 from gpupipe.features.ops.text_counts import TextCounts
 from gpupipe.features.ops.text_hash import TextHash
+from gpupipe.features.ops.text_vectors import TextVectors
 from gpupipe.features.program.fit import fit_features
+from gpupipe.features.statistics import text_components
 from gpupipe.features.statistics.training import Statistics
 from gpupipe.table.device.frame_columns import DeviceColumn, DeviceDictionary, DeviceNumbers
 from gpupipe.table.device.keys import key_codes, row_codes, sort_by_key
@@ -122,6 +124,22 @@ def test_texts_have_the_bits_of_the_host_and_no_row_leaves_the_device(is_read_th
     found, _ = derive(ops, there)
     assert (device.close_stage().fallbacks, strayed()) == ((), [])
     assert_same(found, derive(ops, here)[0], device)
+
+
+def test_components_of_texts_are_those_of_the_host_up_to_rounding(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(text_components, "MAX_DEVICE_CELLS", 3 * 1024)  # several blocks
+    arrow, op = pa.table({"note": TEXTS * 2}), TextVectors.model_validate({"columns": "note", "size": 1024})
+    found = []
+    for backend in (DeviceDouble(), choose("cpu")):
+        table = encode(arrow, backend, {"note": declare("text")})
+        main = HistoryRows.of_arrow(table, arrow, "the table")
+        table, derivation = derive([op], DerivationSources(main, {}, backend))
+        features = fit_features([op], Statistics(table, backend, None, 0), "codes", derivation)
+        served = features.transform(features.encode(arrow, backend), backend)
+        found += [backend.to_host(matrix) for matrix in (features.transform(table, backend), served)]
+    assert found[0].any()
+    for matrix in found[:3]:
+        np.testing.assert_allclose(matrix, found[3], rtol=1e-5, atol=1e-5)
 
 
 def test_a_full_device_computes_keys_in_partitions_with_the_same_result() -> None:

@@ -24,7 +24,7 @@ TOLERANCE = 2e-5  # tolerance of a cell, relative to 1 + its value
 SUMS = 1e-5  # tolerance of statistics of values that float32 rounds differently, above all logarithms
 ROWS = 5_000
 DERIVED = set(histories.OPS_BY_NAME)
-TEXTS = {"text_hash", "text_counts"}
+TEXTS = {"text_hash", "text_counts", "text_vectors"}
 OWN_CODE = {"kernel"}
 
 OPS_BY_NAME: dict[str, list[dict[str, Any]]] = {

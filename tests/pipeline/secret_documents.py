@@ -104,6 +104,7 @@ features:
   - polynomial: {columns: [harbour, lantern]}
   - expression: {expressions: {ratioed: "harbour / (lantern + 3.0625)"}}
   - text_hash: {columns: quartz, prefix: shale_}
+  - text_vectors: {columns: quartz, prefix: flint_, n_components: 2}
   - parse_number: {columns: mizzen, prefix: slate_, unit: [furlong]}
   - drop: {columns: [quartz, mizzen]}
   - encode: {columns: orchard}

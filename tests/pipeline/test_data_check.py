@@ -54,7 +54,7 @@ def test_a_valid_configuration_reports_the_planned_training(folder: Path) -> Non
     assert len(found.features["dense"].names) == 7  # age and income, 3 cities and 2 plans
     dates, notes = found.warnings
     assert dates.startswith("text column 'joined' dropped; it contains dates: declare")
-    assert notes.startswith("text column 'note' dropped; derive features with `- text_hash: note`")
+    assert notes.startswith("text column 'note' dropped; derive features with `- text_vectors: note`")
 
 
 OP = [

@@ -333,3 +333,17 @@ def test_a_full_disk_raises_an_error_and_keeps_earlier_checkpoints(tmp_path: Pat
         store.save(CheckpointKey("b", {"b": "2"}), fill)
     assert "--resume" in caught.value.fix
     assert [path.name for path in (tmp_path / "c").iterdir()] == [CheckpointKey("a", {"a": "1"}).name]
+
+
+def test_components_of_texts_are_learned_again(tmp_path: Path) -> None:
+    path, draw = tmp_path / "texts.csv", np.random.default_rng(5)
+    words = np.array(["late", "paid", "order", "refund", "box"])
+    notes = [" ".join(draw.choice(words, 4)) for _ in range(300)]
+    path.write_text("note,y\n" + "\n".join(f"{note},{int('late' in note)}" for note in notes) + "\n")
+    features = [{"text_vectors": {"columns": "note", "n_components": 3}}]
+    settings = config(path, features=features, split={"cv": 3})
+    whole = metrics(run_pipeline(settings, tmp_path / "whole").path)
+    interrupted(settings, tmp_path / "run", "fold 2 of 3: train xgboost")
+    run = run_pipeline(settings, tmp_path / "run", resume=True).path
+    assert metrics(run) == whole
+    assert notes_of(run)["fold 1 of 3: train xgboost"][0] == RESUMED

@@ -313,6 +313,8 @@ TEXTS: dict[str, Callable[[Draw, Columns], Settings | None]] = {
     "text_hash": text({"buckets": st.sampled_from([2, 5]), "analyzer": st.sampled_from(["word", "char", "char_wb"]),
                        "ngrams": st.sampled_from([(1, 1), (1, 3)]),
                        "value": st.sampled_from(["count", "binary", "log"])}),
+    "text_vectors": text({"n_components": st.sampled_from([1, 3]), "analyzer": st.sampled_from(["auto", "word"]),
+                          "size": st.just(1024)}),
     "text_counts": text({"patterns": st.sampled_from([{}, {"odd": "[|é]"}])}),
     "parse_number": text({"unit": st.sampled_from(["", "%", {"k": 1000.0}]), "decimal": st.sampled_from([".", ","])}),
 }  # fmt: skip

@@ -161,17 +161,39 @@ def test_codes_have_digits_with_a_leading_zero(cells: list[str | None], example:
     assert find_leading_zeros(pa.chunked_array([pa.array(cells, pa.string())])) == example
 
 
-def test_free_text_is_hashed_and_priced_and_runs(frame: pd.DataFrame, init: Init, tmp_path: Path) -> None:
+def test_free_text_becomes_vectors_and_runs(frame: pd.DataFrame, init: Init, tmp_path: Path) -> None:
     generator = np.random.default_rng(1)
     words = np.array(["late", "paid", "order", "refund", "box", "blue", "again", "asked", "twice", "never"])
     notes = [" ".join(generator.choice(words, 7)) for _ in range(len(frame))]
     made = init(frame.assign(note=notes, y=[note.count("late") + note.count("paid") / 2 for note in notes]))
     assert made.source["schema"] == {"note": "text"}
     assert made.comment_on("note:") == "free text; 100% of its words recur in other rows"
-    assert {"text_hash": {"columns": ["note"], "buckets": 256}} in made.values["features"]
-    assert "as 256 columns, 1 MB" in made.text
+    assert {"text_vectors": {"columns": ["note"], "n_components": 100}} in made.values["features"]
     run = run_pipeline(load_config(made.path, ["models=[ridge]", *QUICK]), tmp_path / "run")
     assert run.metrics["r2"] > 0.5
+
+
+def test_names_and_categories_with_many_levels_become_vectors_and_identifiers_do_not(
+    frame: pd.DataFrame, init: Init
+) -> None:
+    generator, n = np.random.default_rng(1), len(frame)
+    first, last = (np.array([f"{start}{end}" for start in starts for end in ("ley", "ton", "mar", "wood")])
+                   for starts in (("Al", "Bri", "Cor", "Ha"), ("Dan", "Es", "Fen", "Gil")))  # fmt: skip
+    names = [f"{generator.choice(last)}, {generator.choice(first)} {i}" for i in range(n)]
+    cities, plans = (np.array([f"{first[i % 16]}burg {i}" for i in range(k)]) for k in (41, 40))
+    made = init(
+        frame.assign(
+            name=names,
+            city=np.resize(cities, n),
+            plan=np.resize(plans, n),
+            booking=[f"INVOICE-{i:05d}" for i in range(n)],
+            code=np.resize([f"Q{i}" for i in range(60)], n),
+        )
+    )
+    assert {"text_vectors": ["city", "name"]} in made.values["features"]
+    assert made.source["schema"] == {"name": "text"}
+    assert made.comment_on("name:").startswith("names; ")
+    assert "booking" in made.source["drop"]
 
 
 def test_words_that_do_not_recur_are_dropped(frame: pd.DataFrame, init: Init) -> None:

@@ -8,8 +8,8 @@ from collections.abc import Mapping
 
 from gpupipe.features import OPS, FeatureOp
 from gpupipe.features.ops.base import Op
+from gpupipe.features.ops.distinct_text_op import TextOp
 from gpupipe.features.ops.keyed_op import KeyedOp
-from gpupipe.features.ops.text_op import TextOp
 from gpupipe_reference.links import GITHUB
 from gpupipe_reference.markdown import code, fence, inline, link, page, paragraphs, table
 from gpupipe_reference.op_example import example_markdown, run_example
@@ -34,7 +34,7 @@ GROUPS: dict[str, tuple[str, tuple[str, ...]]] = {
         ("arithmetic", "expression", "polynomial", "kernel"),
     ),
     "Generated features": ("Combinations that are tried, and kept if they help.", ("generate",)),
-    "Text": ("Numbers of free text, without a vocabulary.", ("text_hash", "text_counts", "parse_number")),
+    "Text": ("Numbers of texts.", ("text_vectors", "text_hash", "text_counts", "parse_number")),
     "History of a key": (
         "Statistics of earlier rows or events of the same key. No event after the cut-off is used.",
         ("aggregate", "lag", "difference", "rolling", "decay", "sessions", "time_since", "rfm"),

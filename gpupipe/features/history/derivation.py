@@ -1,14 +1,16 @@
 """Derived ops: columns that a program cannot compute from one row, such as history and text features.
 
-Derived ops run on the whole table before it is split, learn nothing, and append columns that later ops use like any
-other. The input columns and further tables that they read are recorded, since a model needs them when it serves.
+Derived ops run on the whole table before it is split, and append columns that later ops use like any other. They learn
+nothing there: an op that learns from the training rows appends the positions of distinct texts instead, see
+`gpupipe.features.program.learned_columns`. The input columns and further tables that they read are recorded, since a
+model needs them when it serves.
 """
 
 from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import chain
 from typing import TYPE_CHECKING
 
@@ -16,7 +18,7 @@ from gpupipe.errors import ArtifactError, ConfigError, GpupipeError, SchemaError
 from gpupipe.features.history.tables import DerivationSources, EventTable, HistoryRows
 from gpupipe.features.ops.base import FeatureOp
 from gpupipe.table.schema import Column, Schema
-from gpupipe.typing import Array
+from gpupipe.typing import Array, HostArray
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -31,11 +33,26 @@ class FurtherTableError(SchemaError):
 
 
 @dataclass(frozen=True)
+class TextCorpus:
+    """The distinct texts of a column, from which an op learns columns.
+
+    `column` is the input column, `names` are the columns to learn. `values` (strings without nulls) end with an empty
+    text, that of null. `op` is the position of the op among those of the derivation.
+    """
+
+    column: str
+    names: tuple[str, ...]
+    values: pa.Array
+    op: int = 0
+
+
+@dataclass(frozen=True)
 class DerivedColumn:
     """A column computed by a derived op.
 
     `values` are float32, NaN where null, or integer codes with the levels of the column `like`. `inputs` are the
     columns that it is derived from, such as ``orders.spend``. For `has_scale`, see `gpupipe.table.schema.Column`.
+    With `texts`, `values` are the positions of the texts of the rows, int32, until columns are learned from them.
     """
 
     name: str
@@ -43,10 +60,18 @@ class DerivedColumn:
     inputs: tuple[str, ...]
     like: Column | None = None
     has_scale: bool = False
+    texts: TextCorpus | None = None
+
+    @property
+    def made(self) -> dict[str, tuple[str, ...]]:
+        """The columns that the op makes, now or once they are learned, each with its inputs."""
+        return dict.fromkeys((self.name,) if self.texts is None else self.texts.names, self.inputs)
 
     @property
     def column(self) -> Column:
         """The schema entry of the column."""
+        if self.texts is not None:
+            return Column(self.name, "text", "string", storage="int32", derived=True)
         if self.like is not None:
             return replace(self.like, name=self.name, nullable=True, derived=True)
         return Column(self.name, "numeric", "float", storage="float32", derived=True, has_scale=self.has_scale)
@@ -67,6 +92,14 @@ class DerivedOp(FeatureOp):
         """Return the columns of `derive`; a subclass may compute them in several steps."""
         return self.derive(sources)
 
+    def arrays(self) -> dict[str, HostArray]:
+        """Return what the op has learned, by name, for the model."""
+        return {}
+
+    def with_arrays(self, arrays: Mapping[str, HostArray]) -> DerivedOp:
+        """Return the op with the result of `arrays`; raise ValueError or KeyError if it is malformed."""
+        return self
+
     def key_columns(self) -> tuple[str, ...]:
         """Return the columns of the main table that identify the entity of a row; they are not features."""
         return ()
@@ -84,7 +117,8 @@ class Derivation:
     """The derived columns of a model, and the ops and schemas that compute them when it serves.
 
     `schema` has the encoded columns of the main table that the ops read, `inputs` all of its columns that they read,
-    and `tables` the further tables. `made` has the columns that each derived column is computed from.
+    and `tables` the further tables. `made` has the columns that each derived column is computed from. `texts` are those
+    that columns are still to be learned from, by the column with their positions.
     """
 
     ops: tuple[DerivedOp, ...]
@@ -92,6 +126,7 @@ class Derivation:
     inputs: tuple[str, ...]
     tables: Mapping[str, DerivedTable]
     made: Mapping[str, tuple[str, ...]]
+    texts: Mapping[str, TextCorpus] = field(default_factory=dict, repr=False)
 
     def run(
         self, table: Table, arrow: pa.Table, events: Mapping[str, pa.Table], backend: Backend, as_of: int | None = None
@@ -114,6 +149,12 @@ class Derivation:
                 where=error.where or "derivation.json",
                 fix="export it again",
             ) from error
+
+    def then(self, later: Derivation) -> Derivation:
+        """Return the derivation of the ops of both; `later` is derived from the same sources."""
+        moved = {name: replace(texts, op=texts.op + len(self.ops)) for name, texts in later.texts.items()}
+        made, texts = {**self.made, **later.made}, {**self.texts, **moved}
+        return replace(later, ops=(*self.ops, *later.ops), made=made, texts=texts)
 
 
 @dataclass(frozen=True)
@@ -147,6 +188,20 @@ class DerivedTable:
         return EventTable(rows, self.left, self.right)
 
 
+def join_arrays(parts: Iterable[Mapping[str, HostArray]]) -> dict[str, HostArray]:
+    """Return all arrays, each name preceded by the position of its part: ``0_scale``."""
+    found = dict[str, HostArray]()
+    for i, part in enumerate(parts):
+        found |= {f"{i}_{name}": array for name, array in part.items()}
+    return found
+
+
+def arrays_of_part(arrays: Mapping[str, HostArray], position: int) -> dict[str, HostArray]:
+    """Return the arrays of a part from the result of `join_arrays`."""
+    prefix = f"{position}_"
+    return {name.removeprefix(prefix): array for name, array in arrays.items() if name.startswith(prefix)}
+
+
 def derived_ops(ops: Iterable[FeatureOp]) -> tuple[DerivedOp, ...]:
     """Return the ops that run before the split."""
     return tuple(op for op in ops if isinstance(op, DerivedOp))
@@ -175,19 +230,20 @@ def derive(
 
     main = sources.main
     made = dict[str, tuple[str, ...]]()
+    texts = dict[str, TextCorpus]()
     kept = []
     for i, op in enumerate(ops):
         columns = {}
         try:
             kept.append(op.resolve(main))
             for column in op.run(sources):
-                if column.name in main.table.schema or column.name in made:
-                    raise ConfigError(
-                        f"column {column.name!r} already exists",
-                        fix="set another prefix",
-                        names=[column.name],
-                    )
-                made[column.name] = column.inputs
+                for name in {column.name, *column.made}:
+                    if name in main.table.schema or name in made:
+                        what = f"column {name!r} already exists"
+                        raise ConfigError(what, fix="set another prefix", names=[name])
+                made |= column.made
+                if column.texts is not None:
+                    texts[column.name] = replace(column.texts, op=i)
                 columns[column.column] = column.values
         except GpupipeError as error:
             error.place(places[i] if places else f"features: {op.title()}")
@@ -198,4 +254,4 @@ def derive(
         for name, events in sources.events.items()
         if events.rows.read
     }
-    return main.table, Derivation(tuple(kept), main.schema, main.read, tables, made)
+    return main.table, Derivation(tuple(kept), main.schema, main.read, tables, made, texts)

@@ -23,7 +23,7 @@ def advise_numbers(column: Expr) -> str:
         made = f"- datetime_parts: {{columns: {name}, parts: [elapsed_days]}}"
         return f"convert the time to a number: {made} adds {name}_elapsed_days"
     if isinstance(column, TextExpr):
-        return f"text_hash and text_counts convert text to numbers: - text_hash: {name}"
+        return f"text_vectors and text_counts convert text to numbers: - text_vectors: {name}"
     if isinstance(column, CategoryExpr) and (numbers := written_numbers(column)):
         return f"{numbers} adds {name}_number"
     if isinstance(column, CategoryExpr) and (words := _words(column.labels)) is not None:
@@ -80,7 +80,7 @@ def advise_texts(column: TextExpr, statistics: Statistics) -> str:
     if (words := _words(texts)) is not None:
         unless = f" except {', '.join(map(repr, words[:3]))}" if words else ""
         return f"its texts are numbers{unless}: `- parse_number: {column.name}`"
-    return f"derive features with `- text_hash: {column.name}`, or list it in source.drop"
+    return f"derive features with `- text_vectors: {column.name}`, or list it in source.drop"
 
 
 def _flow(settings: dict[str, object]) -> str:

@@ -24,7 +24,7 @@ MODULES = (
     "bucketize", "encode", "one_hot", "categorify", "frequency_encode", "target_encode", "hash_bucket", "cross",
     "datetime_parts", "cyclic", "haversine", "bearing", "arithmetic", "polynomial", "expression", "aggregate",
     "lag", "difference", "rolling", "decay", "sessions", "time_since", "rfm", "drop", "kernel", "text_hash",
-    "text_counts", "parse_number", "generate",
+    "text_counts", "text_vectors", "parse_number", "generate",
 )  # fmt: skip
 
 OPS: Registry[type[FeatureOp]] = Registry(

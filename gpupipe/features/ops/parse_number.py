@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, ClassVar, Literal
 from pydantic import Field, field_validator
 
 from gpupipe.features.ops.base import OPS
-from gpupipe.features.ops.text_op import TextOp
+from gpupipe.features.ops.distinct_text_op import TextOp
 from gpupipe.names import shorten
 from gpupipe.table.number_texts import DecimalMark, NumberFormat, is_band
 from gpupipe.typing import Array

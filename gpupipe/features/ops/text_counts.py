@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, ClassVar, Literal, get_args
 from pydantic import Field, field_validator, model_validator
 
 from gpupipe.features.ops.base import OPS
-from gpupipe.features.ops.text_op import TextOp, run_kernel
+from gpupipe.features.ops.distinct_text_op import TextOp, run_kernel
 from gpupipe.typing import Array
 
 if TYPE_CHECKING:

@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING, ClassVar, Literal
 
 from pydantic import Field, field_validator
 
-from gpupipe.errors import SchemaError
 from gpupipe.features.ops.base import OPS
-from gpupipe.features.ops.text_op import TextOp, run_kernel
+from gpupipe.features.ops.distinct_text_op import TextOp, ascending_ngrams, lower_texts, run_kernel
 from gpupipe.typing import Array
 
 if TYPE_CHECKING:
@@ -17,8 +16,6 @@ if TYPE_CHECKING:
 
     from gpupipe.backends.base import Backend
     from gpupipe_kernels.text import Grams
-
-MOST_ITEMS = 16
 
 
 @OPS.register("text_hash")
@@ -70,9 +67,7 @@ class TextHash(TextOp):
     @field_validator("ngrams")
     @classmethod
     def _ascend(cls, value: tuple[int, int]) -> tuple[int, int]:
-        if not 1 <= value[0] <= value[1] <= MOST_ITEMS:
-            raise ValueError(f"expected 1 <= minimum <= maximum <= {MOST_ITEMS}; got {list(value)}")
-        return value
+        return ascending_ngrams(value)
 
     def column_names(self) -> list[str]:
         """Return ``hash_0``, ``hash_1``, …"""
@@ -87,22 +82,8 @@ class TextHash(TextOp):
         """Return the vectors of distinct texts, shape (buckets, len(texts))."""
         from gpupipe_kernels.text import hash_texts
 
-        return run_kernel(partial(hash_texts, grams=self._grams()), self._lowered(texts, name), backend)
-
-    def _lowered(self, texts: pa.Array, name: str) -> pa.Array:
-        import pyarrow as pa
-        import pyarrow.compute as pc
-
-        if not self.lowercase:
-            return texts
-        try:
-            return pc.utf8_lower(texts)
-        except pa.ArrowInvalid as error:
-            raise SchemaError(
-                f"column {name!r} contains text that is not UTF-8: {error}",
-                fix="re-encode the file as UTF-8",
-                names=[name],
-            ) from None
+        lowered = lower_texts(texts, name) if self.lowercase else texts
+        return run_kernel(partial(hash_texts, grams=self._grams()), lowered, backend)
 
     def _grams(self) -> Grams:
         from gpupipe_kernels.text import Analyzer, Grams, GramValue

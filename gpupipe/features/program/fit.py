@@ -14,6 +14,7 @@ from gpupipe.features.program.builder import ProgramBuilder
 from gpupipe.features.program.compile import compile_program
 from gpupipe.features.program.expressions import OutputColumn, TextExpr
 from gpupipe.features.program.fitted import Feature, FittedFeatures, moves
+from gpupipe.features.program.learned_columns import learn_columns
 from gpupipe.features.program.resolution import keep_resolution
 from gpupipe.features.statistics.training import Statistics
 from gpupipe.features.statistics.training_summary import summarize
@@ -42,9 +43,12 @@ def fit_features(
     - `derivation`: computation of the derived columns
     - `withheld`: as in `ProgramBuilder`
     """
+    derivation, lookups = learn_columns(derivation, statistics)
     if view == "combined":
-        return _combined([_applied(ops, statistics, part, withheld) for part in MEMBER_VIEWS], derivation)
-    return finish_features(_applied(ops, statistics, view, withheld), derivation)
+        found = _combined([_applied(ops, statistics, part, withheld) for part in MEMBER_VIEWS], derivation)
+    else:
+        found = finish_features(_applied(ops, statistics, view, withheld), derivation)
+    return replace(found, lookups=lookups)
 
 
 def _applied(

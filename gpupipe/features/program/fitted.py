@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from gpupipe.backends.base import Backend
 from gpupipe.backends.out_of_memory import map_row_ranges, too_large
 from gpupipe.errors import DataError
-from gpupipe.table.arrange import arrange, same_codes, slice_rows
+from gpupipe.table.arrange import LookedUpColumns, arrange, look_up, same_codes, slice_rows
 from gpupipe.table.blocks import Table, layout
 from gpupipe.table.schema import Schema
 from gpupipe.tasks import View
@@ -60,6 +60,9 @@ class FittedFeatures:
     # Of the combined view: the matrix columns of each view, in the order of that view. Empty for other views, and in a
     # loaded model.
     views: Mapping[View, tuple[int, ...]] = field(default_factory=dict)
+    # The columns learned from texts, for rows of the run, which have the positions of their texts. Empty in a loaded
+    # model, which computes them from texts.
+    lookups: tuple[LookedUpColumns, ...] = ()
 
     def __repr__(self) -> str:
         return f"FittedFeatures({len(self.inputs)} inputs, {len(self.features)} features)"
@@ -117,6 +120,7 @@ class FittedFeatures:
             training_program=None if training is None else training.moved(to_new),
             folds=None if training is None else self.folds,
             derivation=self.derivation if any(column.derived for column in schema) else None,
+            lookups=tuple(each for each in self.lookups if any(column.name in schema for column in each.columns)),
             views={view: tuple(places[c] for c in each if c in places) for view, each in self.views.items()},
         )
         gone = {column.name for column in (*self.schema, *self.input_schema)}
@@ -157,11 +161,12 @@ class FittedFeatures:
 
     def _run(self, program: Program, table: Table, folds: Array | None, backend: Backend) -> Array:
         out = _matrix(table.n_rows, program.n_columns, backend)
-        old, fits = layout(self.schema), _fits(table.schema, self.schema)
+        old = layout(self.schema)
+        lookups = [lookup for lookup in self.lookups if lookup.positions in table.schema]
 
         def write(start: int, stop: int) -> None:
-            part = slice_rows(table, start, stop)
-            part = part if fits else arrange(part, self.schema, backend)
+            part = look_up(slice_rows(table, start, stop), lookups, backend)
+            part = part if _fits(part.schema, self.schema) else arrange(part, self.schema, backend)
             fold = None if folds is None else folds[start:stop]
             backend.run_program(program.moved(moves(old, part.places)), part.blocks, out[start:stop], fold)
 

@@ -20,7 +20,7 @@ from gpupipe.features.statistics.categories import CategoryCounter, Tables, regr
 from gpupipe.features.statistics.folds import assign_folds
 from gpupipe.features.statistics.numbers import NumberStatistics, find_mode
 from gpupipe.features.statistics.row_blocks import ROWS_PER_BLOCK, is_on_device, map_row_blocks
-from gpupipe.table.arrange import arrange, used_levels
+from gpupipe.table.arrange import LookedUpColumns, arrange, look_up, used_levels
 from gpupipe.table.blocks import Table, code_storage
 from gpupipe.table.schema import FIRST_LEVEL, Column, Schema
 from gpupipe.typing import Array
@@ -84,6 +84,10 @@ class Statistics(NumberStatistics):
         if column.name not in self.table.schema:
             column = replace(column, storage=code_storage(column.n_codes))
             self._arrange(Schema((*self.table.schema.columns, column)))
+
+    def add_looked_up(self, lookups: Sequence[LookedUpColumns]) -> None:
+        """Add columns whose values are looked up, instead of those with their positions."""
+        self.table = look_up(self.table, lookups, self.backend)
 
     def counts(self, columns: Sequence[CategoryExpr]) -> list[Array]:
         """Return the row counts per code of each column, int64, shape (n_codes,)."""

@@ -38,7 +38,7 @@ def _of_task(goal: Goal) -> Iterator[str]:
 
 
 def _of_features(features: FittedFeatures) -> Iterator[str]:
-    from gpupipe.features.ops.text_op import TextOp
+    from gpupipe.features.ops.distinct_text_op import TextOp
 
     for op in () if features.derivation is None else features.derivation.ops:
         of = f" of {', '.join(op.columns)}, which reads texts" if isinstance(op, TextOp) else ", which reads events"

@@ -13,7 +13,7 @@ from gpupipe.table.schema import FIRST_LEVEL, NULL, Column
 if TYPE_CHECKING:
     from gpupipe.backends.base import Backend
     from gpupipe.features.history.derivation import Derivation
-    from gpupipe.features.ops.text_op import TextOp
+    from gpupipe.features.ops.distinct_text_op import TextOp
     from gpupipe.inference.model import Model
     from gpupipe.typing import HostArray
     from gpupipe_kernels.engines import HostEngine
@@ -61,7 +61,7 @@ def text_derivers(derivation: Derivation | None, engine: HostEngine, strip: bool
     Raise ConfigError if there are any, and pyarrow is not installed.
     """
     from gpupipe.backends import DeviceOptions, choose
-    from gpupipe.features.ops.text_op import TextOp
+    from gpupipe.features.ops.distinct_text_op import TextOp
 
     ops = [op for op in derivation.ops if isinstance(op, TextOp)] if derivation is not None else []
     if not ops:

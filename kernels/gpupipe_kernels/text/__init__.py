@@ -4,7 +4,8 @@ Texts are in Arrow's layout: UTF-8 bytes, and offsets of the start and end of ea
 characters, and buckets of n-grams match scikit-learn's `HashingVectorizer` with the token pattern ``\\w+`` exactly.
 
 ``characters``  character classes per byte
-``numpy``       texts split into words or characters (``items``), hashed n-grams (``grams``, ``murmur3``), ``counts``
+``numpy``       texts split into words or characters (``items``), hashed n-grams (``grams``, ``murmur3``), their weights
+                and ``projection``, ``counts``
 ``walks``       the same for one text, compiled for host and device
 ``numba``       loops over texts on the host
 ``cuda``        loops over texts on the device
@@ -13,15 +14,31 @@ characters, and buckets of n-grams match scikit-learn's `HashingVectorizer` with
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from gpupipe_kernels.engines import HostEngine, choose_engine
 from gpupipe_kernels.text.numpy.counts import TextCount, count_characters
 from gpupipe_kernels.text.numpy.grams import Grams, GramValue, hash_grams
 from gpupipe_kernels.text.numpy.items import Analyzer
+from gpupipe_kernels.text.numpy.projection import GramCounts, GramProjection, count_grams, project_grams, sublinear
 from gpupipe_kernels.typing import Allocate, Array, HostArray
 
-__all__ = ["Analyzer", "GramValue", "Grams", "TextCount", "count_texts", "hash_texts", "n_bytes"]
+__all__ = [
+    "Analyzer",
+    "GramCounts",
+    "GramProjection",
+    "GramValue",
+    "Grams",
+    "TextCount",
+    "count_grams",
+    "count_texts",
+    "hash_texts",
+    "n_bytes",
+    "project_texts",
+    "sublinear",
+]
 
 
 def hash_texts(
@@ -56,6 +73,25 @@ def hash_texts(
     from gpupipe_kernels.text.numba.engine import hash_on_host
 
     return hash_on_host(data, offsets, *grams, n_threads=n_threads)
+
+
+def project_texts(
+    data: Array,
+    offsets: Array,
+    projections: Sequence[GramProjection],
+    n_threads: int = 1,
+    engine: HostEngine | None = None,
+) -> HostArray:
+    """Return the sum of projections of texts on the host; see `project_grams`, and `hash_texts` for the parameters.
+
+    Both engines give the same bits.
+    """
+    assert isinstance(data, np.ndarray) and isinstance(offsets, np.ndarray)
+    if (engine or choose_engine("text", n_bytes(offsets), n_threads)) == "numpy":
+        return project_grams(data, offsets, projections)
+    from gpupipe_kernels.text.numba.engine import project_on_host
+
+    return project_on_host(data, offsets, projections, n_threads)
 
 
 def count_texts(

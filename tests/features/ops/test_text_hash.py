@@ -22,7 +22,7 @@ from gpupipe.errors import ConfigError, LimitError, SchemaError
 from gpupipe.features import OPS
 from gpupipe.features.history.derivation import derive
 from gpupipe.features.history.tables import DerivationSources, HistoryRows
-from gpupipe.features.ops.text_op import encode_texts
+from gpupipe.features.ops.distinct_text_op import encode_texts
 from gpupipe.table.encode import encode
 from gpupipe.table.schema import declare
 from tests.examples import examples
@@ -100,7 +100,7 @@ def test_only_texts_that_rows_hold_are_hashed() -> None:
 
 def test_rows_taken_by_threads_are_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
     few = hashed(TEXTS * 3)
-    monkeypatch.setattr("gpupipe.features.ops.text_op.MIN_PARALLEL_ROWS", 0)
+    monkeypatch.setattr("gpupipe.features.ops.distinct_text_op.MIN_PARALLEL_ROWS", 0)
     np.testing.assert_array_equal(hashed(TEXTS * 3), few)
 
 
@@ -185,7 +185,7 @@ def test_invalid_utf8_is_rejected_with_the_column() -> None:
 def test_more_columns_than_memory_are_rejected(monkeypatch: pytest.MonkeyPatch) -> None:
     free = BACKEND.memory().__class__(total=1000, available=1000, peak=0)
     monkeypatch.setattr(BACKEND, "memory", lambda: free)
-    monkeypatch.setattr("gpupipe.features.ops.text_op.MIN_BYTES_CHECKED", 1)
+    monkeypatch.setattr("gpupipe.features.ops.distinct_text_op.MIN_BYTES_CHECKED", 1)
     with pytest.raises(LimitError, match=r"(?s)16 columns of 10 rows.*fewer columns, buckets or rows"):
         hashed(["text"] * 10)
 

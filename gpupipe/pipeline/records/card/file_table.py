@@ -27,6 +27,7 @@ CONTENTS = {
     "training.json": "the settings of the training, for `gpupipe update`",
     "training_summary.json": "nulls and ranges of the training rows",
     "derivation.json": "history features",
+    "derivation_arrays.npz": "what features of texts have learned",
     "derivation_levels.json": "levels of the columns of history features",
 }
 # Libraries that compute a stored estimator, each with the prefixes of its distributions; the others need NumPy only.

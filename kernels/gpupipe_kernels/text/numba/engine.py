@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,7 @@ from gpupipe_kernels.text.characters import classes
 from gpupipe_kernels.text.numba import loops
 from gpupipe_kernels.text.numpy.counts import TextCount
 from gpupipe_kernels.text.numpy.grams import Grams, GramValue, weigh_counts
+from gpupipe_kernels.text.numpy.projection import GramProjection, sublinear
 from gpupipe_kernels.threads import run_blocks
 from gpupipe_kernels.typing import HostArray
 
@@ -46,6 +48,27 @@ def hash_on_host(data: HostArray, offsets: HostArray, *grams: int, n_threads: in
     return out
 
 
+def project_on_host(
+    data: HostArray, offsets: HostArray, projections: Sequence[GramProjection], n_threads: int = 1
+) -> npt.NDArray[np.float64]:
+    """Return the result of `projection.project_grams`."""
+    data, offsets = _used(data, offsets)
+    out = np.zeros((projections[0].components.shape[1], len(offsets) - 1))
+    kinds, levels = read_only(kinds_on_host(data, n_threads)), sublinear()
+    for own in projections:
+        arrays = [_as_constant(array) for array in (own.slots, own.idf, own.components, levels)]
+        arguments = data, offsets, kinds, own.analyzer, own.n_min, own.n_max, *arrays
+
+        def project_block(start: int, stop: int) -> None:
+            memory = np.empty((len(own.slots), 1), np.float32), np.empty(len(out))  # noqa: B023
+            loops.text_projection_block(*arguments, *memory, out, start, stop)  # noqa: B023
+
+        if not loops.text_projection_block.overloads:
+            project_block(0, 0)  # on one thread
+        run_blocks(project_block, out.shape[1], BLOCK_TEXTS, n_threads)
+    return out
+
+
 def count_on_host(data: HostArray, offsets: HostArray, n_threads: int = 1) -> npt.NDArray[np.float32]:
     """Return the result of `counts.count_characters`."""
     data, offsets = _used(data, offsets)
@@ -57,13 +80,18 @@ def count_on_host(data: HostArray, offsets: HostArray, n_threads: int = 1) -> np
 
 def _compile(loop: Any, *arguments: Any) -> None:
     """Compile a loop, or load it from disk, on one thread before several call it."""
-    if not loop.signatures:
+    if not loop.overloads:
         loop(*arguments, 0, 0)
 
 
 def _run(loop: Any, n: int, block: int, n_threads: int, *arguments: Any) -> None:
     _compile(loop, *arguments)
     run_blocks(lambda start, stop: loop(*arguments, start, stop), n, block, n_threads)
+
+
+def _as_constant(array: HostArray) -> HostArray:
+    """Return a read-only contiguous array: the array itself if it is one."""
+    return array if array.flags.c_contiguous and not array.flags.writeable else read_only(array)
 
 
 def _used(data: HostArray, offsets: HostArray) -> tuple[HostArray, HostArray]:

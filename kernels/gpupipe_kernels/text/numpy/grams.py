@@ -86,7 +86,7 @@ def hash_grams(data: HostArray, offsets: HostArray, *grams: int) -> npt.NDArray[
 def _hash_block(data: HostArray, offsets: HostArray, grams: Grams, out: HostArray) -> None:
     first = int(offsets[0])
     items = items_of(data[first : int(offsets[-1])], offsets - first, grams.analyzer)
-    starts, stops, texts = _slices(items, grams)
+    starts, stops, texts = slices_of(items, grams.analyzer, grams.n_min, grams.n_max)
     hashes = murmur3(items.stream, starts, stops).view(np.int32)
     cells = np.abs(hashes.astype(np.int64)) % grams.n_buckets * out.shape[1] + texts
     signs = np.where(hashes < 0, -1.0, 1.0) if grams.signed else np.ones(len(hashes))
@@ -108,19 +108,19 @@ def weigh_counts(counts: HostArray, grams: Grams) -> HostArray:
     return values
 
 
-def _slices(items: Items, grams: Grams) -> tuple[HostArray, HostArray, HostArray]:
+def slices_of(items: Items, analyzer: int, n_min: int, n_max: int) -> tuple[HostArray, HostArray, HostArray]:
     """Return the start and stop of each n-gram in the stream, and its text."""
     n_items = len(items.runs)
     firsts, lasts = [], []
-    for n in range(grams.n_min, grams.n_max + 1):
+    for n in range(n_min, n_max + 1):
         first = np.arange(n_items - n + 1)
         first = first[items.runs[first] == items.runs[first + n - 1]]
         firsts.append(first)
         lasts.append(first + n - 1)
-    if grams.analyzer == Analyzer.CHAR_WB:  # a run too short for the shortest n-gram counts as a whole
+    if analyzer == Analyzer.CHAR_WB:  # a run too short for the shortest n-gram counts as a whole
         sizes = np.bincount(items.runs, minlength=len(items.texts))
         last = np.cumsum(sizes) - 1
-        short = np.flatnonzero((sizes > 0) & (sizes < grams.n_min))
+        short = np.flatnonzero((sizes > 0) & (sizes < n_min))
         firsts.append(last[short] - sizes[short] + 1)
         lasts.append(last[short])
     first, last = np.concatenate(firsts), np.concatenate(lasts)

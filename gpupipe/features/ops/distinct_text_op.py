@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 from pydantic import Field
 
-from gpupipe.errors import ConfigError, LimitError
+from gpupipe.errors import ConfigError, LimitError, SchemaError
 from gpupipe.features.history.derivation import DerivedColumn, DerivedOp
 from gpupipe.features.history.tables import DerivationSources, HistoryRows
 from gpupipe.features.ops.base import SelectingOp
@@ -25,13 +25,14 @@ if TYPE_CHECKING:
     from gpupipe.table.device.frame_columns import DeviceDictionary, DeviceNumbers
 
 MIN_BYTES_CHECKED = 1 << 26  # smaller results are allocated without checking the free memory
+MAX_NGRAM = 16
 MIN_PARALLEL_ROWS = 10_000  # with fewer rows, starting threads costs more than it saves
 
 
 class TextOp(DerivedOp, SelectingOp):
     """An op on the contents of text or categorical columns, as they were read.
 
-    It learns nothing, so texts that are not in the training rows are handled like all others.
+    Texts that are not in the training rows are handled like all others.
     """
 
     OP: ClassVar[str]  # configuration name
@@ -116,6 +117,25 @@ class TextOp(DerivedOp, SelectingOp):
             )
 
 
+def ascending_ngrams(value: tuple[int, int]) -> tuple[int, int]:
+    """Return the minimum and maximum length of n-grams; raise ValueError if they are out of range."""
+    if not 1 <= value[0] <= value[1] <= MAX_NGRAM:
+        raise ValueError(f"expected 1 <= minimum <= maximum <= {MAX_NGRAM}; got {list(value)}")
+    return value
+
+
+def lower_texts(texts: pa.Array, name: str) -> pa.Array:
+    """Return texts of the column `name` in lower case; raise SchemaError if they are not UTF-8."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    try:
+        return pc.utf8_lower(texts)
+    except pa.ArrowInvalid as error:
+        what, fix = f"column {name!r} contains text that is not UTF-8: {error}", "re-encode the file as UTF-8"
+        raise SchemaError(what, fix=fix, names=[name]) from None
+
+
 def encode_texts(column: RawColumn, backend: Backend) -> tuple[pa.Array, Array]:
     """Return the distinct texts of a column followed by an empty text, and the index of the text of each row.
 
@@ -188,13 +208,13 @@ def run_kernel(kernel: Callable[..., Array], texts: pa.Array, backend: Backend) 
     `kernel` is `hash_texts` or `count_texts` of `gpupipe_kernels.text`. `texts` are strings or large strings without
     nulls.
     """
-    data, offsets = (backend.to_device(buffer) for buffer in _buffers(texts))
+    data, offsets = (backend.to_device(buffer) for buffer in text_buffers(texts))
     if backend.name == "gpu":
         return kernel(data, offsets, allocate=backend.xp.empty)
     return kernel(data, offsets, n_threads=backend.n_threads, engine=backend.choose_engine("text", len(data)))
 
 
-def _buffers(texts: pa.Array) -> tuple[HostArray, HostArray]:
+def text_buffers(texts: pa.Array) -> tuple[HostArray, HostArray]:
     """Return the bytes of texts without nulls (uint8, not copied) and their offsets (int64, shape (n_texts + 1,))."""
     import numpy as np
     import pyarrow as pa
