@@ -49,6 +49,11 @@ class Best(ModelSettings):
         "within a short time limit. On the CPU, without groups and class_weight, a forest is one model, whose trees "
         "predict the rows that they were not grown on.",
     )
+    out_of_fold: bool = Field(
+        False,
+        description="With `split.cv`: train one ensemble on all rows, on the folds of `split.cv`, and evaluate it by "
+        "its out-of-fold predictions, instead of one ensemble for each fold and one on all rows.",
+    )
     models: list[str] | None = Field(
         None, description="Names of the models to use. null: all models of the portfolio that are installed."
     )

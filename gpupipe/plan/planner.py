@@ -219,9 +219,10 @@ class Planner(RunSteps):
         self.host.hold(
             "target and row numbers", (self.target_row * self._n_targets + 10) * self.seen.n_rows
         )  # two masks
-        if shares.n_folds > 1 and self.device is None:
+        if shares.n_folds != 1 and self.device is None:
             self.host.hold("libraries of the models", costs.LIBRARIES)  # scikit-learn draws the folds
-        parts = f"{shares.n_folds} folds" if shares.n_folds > 1 else f"{shares.test:.0%} test rows"
+        n_folds = shares.n_folds or self.config.split.cv
+        parts = f"{n_folds} folds" if n_folds != 1 else f"{shares.test:.0%} test rows"
         self._add("split", self.seen.n_rows, 8 * self.seen.n_rows, notes=[parts])
 
     def training_steps(self) -> Iterable[SelectionStep]:
