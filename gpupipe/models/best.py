@@ -26,6 +26,10 @@ class Best(ModelSettings):
     training rows, and predicts each row with the models that were not trained on it. Greedy selection on these
     predictions, by the metric that ranks the leaderboard, gives the weights. Models with weight 0 are dropped.
 
+    With ``split.time``, the weights are selected on the latest eighth of the training rows, predicted by further models
+    of the earlier rows. Boosters of a regression are also trained on the residuals of a ridge regression, which
+    continues a trend where trees cannot.
+
     Models of libraries that are not installed are skipped: CatBoost (``pip install 'gpupipe[catboost]'``), LightGBM
     (``'gpupipe[lightgbm]'``) and PyTorch (``'gpupipe[torch]'``) each add members that differ from the others. The
     training rows must be in the memory of one process, on the CPU or the GPU.

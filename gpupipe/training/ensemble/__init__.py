@@ -52,7 +52,7 @@ def fit_ensemble(
     - `y` (array, shape (n,)): class codes or numbers, on the host
     - `evaluate`: threshold and costs, for metrics of decisions; the latency limit
     - `n_rounds`: number of training rounds among which the time limit is divided, less the time for what follows them
-    - `rule`: how the rows are divided into folds; default: at random, or by groups
+    - `rule`: the rule that divides the rows into folds; default: at random, or by groups
 
     Raises
     ------

@@ -39,9 +39,9 @@ def predicted_rows(fold: Fold) -> Array:
 
 @dataclass(frozen=True)
 class FoldRule:
-    """How rows are divided into folds.
+    """Rule that divides rows into folds.
 
-    The gap and the groups of `split` are between earlier and later rows. `given` are folds that evaluate the ensemble.
+    The gap and the groups of `split` separate earlier from later rows. `given` are folds that evaluate the ensemble.
     """
 
     split: Split = field(default_factory=Split)

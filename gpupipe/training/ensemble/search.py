@@ -161,6 +161,8 @@ class PortfolioSearch:
             return
         start, is_first = self.time.elapsed, not self._has_probed and not entry.is_out_of_bag
         try:
+            # Before the sample is measured: its time is multiplied, and an import does not grow with the rows.
+            load_library(entry.settings, self.rows.context.task, self.rows.context.backend)
             self.training.measure_on_sample(entry, self.folds.folds[0])
             trained = None if self._is_too_long(entry) else self._train(entry)
         except DeadlineReached:
@@ -215,7 +217,6 @@ class PortfolioSearch:
         return [fold.test for fold in self.folds.folds]
 
     def _train(self, entry: PortfolioEntry) -> list[FoldModel] | None:
-        load_library(entry.settings, self.rows.context.task, self.rows.context.backend)  # not part of the measured time
         self.rows.matrix(entry.settings.view)
         if entry.base is not None:
             self.rows.matrix(entry.base.view)

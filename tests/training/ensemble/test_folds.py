@@ -53,7 +53,7 @@ def test_no_group_is_on_both_sides_of_a_fold(table: Any, n_folds: int) -> None:
     folds = make_folds(n_folds, len(groups), classes, groups, seed).folds
     for fold in folds:
         assert not set(groups[fold.train]) & set(groups[fold.test])
-    assert sum(fold.test.astype(int) for fold in folds).tolist() == [1] * len(groups)
+    assert np.sum([fold.test for fold in folds], axis=0).tolist() == [1] * len(groups)
 
 
 def test_a_table_with_most_rows_at_its_last_time_has_no_later_fold() -> None:

@@ -35,7 +35,7 @@ def config(frame: pd.DataFrame, split: dict[str, Any], models: Any = None, **bes
 
 
 @pytest.mark.parametrize("split", [CV, {**CV, "group": "shop"}])
-def test_all_rows_train_the_exported_model_and_none_measures_a_model_of_its_own(
+def test_all_rows_train_the_exported_model_and_none_measures_a_model_that_has_seen_it(
     split: dict[str, Any], noise: pd.DataFrame, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     folds: dict[int, Any] = {}
