@@ -42,7 +42,7 @@ class EnsembleCosts(ModelCosts):
             choose("cpu"),
             model.models,
             has_weights=has_weights,
-            has_groups=seen.has_groups,
+            has_groups=seen.has_groups or model.out_of_fold,
             has_times=seen.has_times,
         )
         entries = [ModelEntry(name=each.name, params=each.settings) for each in portfolio]
@@ -55,6 +55,8 @@ class EnsembleCosts(ModelCosts):
         return self.entry.params
 
     def _n_folds(self, n_rows: int) -> int:
+        if self._model.out_of_fold:  # on the folds of split.cv
+            return round(1.0 / self.seen.shares.test)
         return fold_choices(n_rows, self._model.folds)[0]
 
     def libraries(self, on_device: bool) -> dict[str, int]:

@@ -255,7 +255,7 @@ class Planner(RunSteps):
 
     def evaluate(self, step: EvaluationStep) -> None:
         shares = self.seen.shares
-        n_rows = int((1.0 if shares.n_folds > 1 else shares.test) * self.seen.n_rows)
+        n_rows = int((1.0 if shares.n_folds != 1 else shares.test) * self.seen.n_rows)
         self._add(f"{step.label}evaluate", n_rows, *self._there(self._measuring(n_rows)))
 
     def explain(self) -> None:
@@ -263,7 +263,7 @@ class Planner(RunSteps):
         n_tested = int(shares.test * self.seen.n_rows)
         n_sample = 0 if settings is None or not self._has_truth else min(settings.rows, n_tested)
         sample = MATRIX_CELL * max(self._columns(view) for view in self._views(self.seen.entries)) * n_sample
-        n_drawn = (self.seen.n_rows if shares.n_folds > 1 else n_tested) if self.config.report.enabled else 0
+        n_drawn = (self.seen.n_rows if shares.n_folds != 1 else n_tested) if self.config.report.enabled else 0
         batches = machine.n_threads() * BATCH_BYTES if n_sample else 0
         host, device = self._there(max(sample + batches, self._measuring(n_drawn)))  # copies are where the model is
         has_trees = any(not isinstance(entry.params, LinearSettings | NeuralSettings) for entry in self.seen.entries)

@@ -218,7 +218,7 @@ def _shares(job: Job, entries: Sequence[ModelEntry]) -> SplitFractions:
     settings = job.config.evaluate
     split = job.config.split
     if is_out_of_fold(entries):
-        return SplitFractions(1.0, 1.0, 0)
+        return SplitFractions(1.0, float(test.mean()), 0)
     if split.cv:
         return SplitFractions(float(train.mean()), float(test.mean()), len(folds))
     if not needs_validation(job.config, entries, job.y is not None):

@@ -267,7 +267,8 @@ class CandidateTraining:
         self.label = label
         self.n_rounds = n_rounds
         self.candidates: list[Candidate] = []
-        self._fit_mask, self._parts, self._folds = fit_mask, parts, folds
+        self._fit_mask, self._parts = fit_mask, parts
+        self._folds = folds
         self._checkpoints = job.checkpoints.of_rows(label, job.config, job.backend, fit_mask, parts)
         # Of an ensemble with given folds, the models of folds are saved, but not those that evaluate it.
         load = self._checkpoints.load_model

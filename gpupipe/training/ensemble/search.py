@@ -130,8 +130,8 @@ class PortfolioSearch:
         If there is no room for fewer folds of all rows either, all except the trained ones are postponed. Returns the
         models that can be kept.
         """
-        seconds, first, left = self.time.fold_seconds(entry), self._choices[0], self.time.remaining
-        more = len(self.folds.compares)
+        first, more = self._choices[0], len(self.folds.compares)
+        seconds, left = self.time.fold_seconds(entry), self.time.remaining
         fitting = [n for n in self._choices if self._n_waves(entry, n + more) * seconds * LEAST_MODELS <= left]
         if first in fitting or self.has_stated_folds:
             return trained

@@ -16,9 +16,10 @@ from gpupipe.models import MODELS, FitContext, FittedModel, Prediction, Resource
 from gpupipe.models.best import PORTFOLIO_MODELS, Best
 from gpupipe.models.context import DeadlineReached
 from gpupipe.models.linear.settings import LogisticRegression
+from gpupipe.splits import Fold
 from gpupipe.training.ensemble import fit_ensemble, portfolio, training
 from gpupipe.training.ensemble.fold_training import EnsembleRows, FoldModel
-from gpupipe.training.ensemble.folds import predicted_rows
+from gpupipe.training.ensemble.folds import FoldRule, predicted_rows
 from gpupipe.training.ensemble.portfolio import PortfolioEntry, make_portfolio
 from gpupipe.training.ensemble.scores import HeldOutScore
 from gpupipe.training.ensemble.time_limit import TrainingTime, round_seconds
@@ -153,6 +154,22 @@ def test_under_a_time_split_every_row_is_predicted_and_the_latest_are_trained_on
     assert sum(fold.train[-1] for fold in folds) == 7
     assert predicted_rows(later).tolist() == [False] * (N - N // 8) + [True] * (N // 8)
     assert not ((later.train | later.test) & predicted_rows(later)).any()
+
+
+def test_the_weights_of_a_fold_that_evaluates_are_those_of_the_other_folds():
+    own = np.arange(N) < N // 2
+    given = Fold(~own, own), Fold(own, ~own)
+
+    class SpiedFolds(SpiedRows):
+        def fit_fold(self, settings, fold, *arguments):
+            self.noise = {1: 5.0 * (fold is given[0]), 2: 5.0 * (fold is given[1])}
+            return super().fit_fold(settings, fold, *arguments)
+
+    rows, run = ensemble([0.0, 0.0])
+    spied = SpiedFolds(X, Y, None, rows.context, {}, {}, rows.seconds, rule=FoldRule(given=given))
+    run = replace(run, rows=spied)
+    run.train()
+    assert [[member.label for member in each.members] for each in run.of_folds()] == [["model_1"], ["model_2"]]
 
 
 def test_a_forest_is_trained_once_and_predicts_the_rows_that_its_trees_were_not_grown_on():
