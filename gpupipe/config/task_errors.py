@@ -1,4 +1,4 @@
-"""Errors of sections that contradict ``source.task``."""
+"""Errors of sections that contradict ``source.task``, or models that contradict ``split``."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from gpupipe.errors import ConfigError
 from gpupipe.metrics.conformal import interval_ends
 from gpupipe.metrics.evaluation import metric_names
 from gpupipe.models import MODELS
+from gpupipe.models.best import Best
 from gpupipe.models.xgboost.settings import XGBoost
 
 if TYPE_CHECKING:
@@ -21,12 +22,29 @@ if TYPE_CHECKING:
 def task_errors(config: Config) -> list[InitErrorDetails]:
     """Return an error for each model, metric or interval that the task of the source does not have.
 
-    With several targets, also for settings that are for a single one.
+    With several targets, also for settings that are for a single one; and for an ensemble without the folds it needs.
     """
     task = config.source.task
     found = [] if task is None else [*_models(config, task), *_metrics(config, task), *_intervals(config, task)]
     found += _ranking(config) if task == "ranking" else []
+    found += _out_of_fold(config)
     return [*found, *(_several(config) if len(config.source.targets) > 1 else _single(config))]
+
+
+def _out_of_fold(config: Config) -> Iterator[InitErrorDetails]:
+    """Yield the first reason why the folds of an ensemble cannot be those of ``split.cv``."""
+    split = config.split
+    for i, entry in enumerate(config.models):
+        if not isinstance(entry.params, Best) or not entry.params.out_of_fold:
+            continue
+        problems = {
+            "needs split.cv: set it to the number of folds, such as 8": split.cv is None,
+            "needs folds of all rows: remove split.time": split.time is not None,
+            "needs one set of folds: remove split.repeats": split.repeats > 1,
+            "has the folds of split.cv: remove folds": entry.params.folds is not None,
+            "evaluates one candidate: remove the others": len(config.models) > 1,
+        }
+        yield from [_error(f"out_of_fold {what}", "models", i) for what, is_wrong in problems.items() if is_wrong][:1]
 
 
 def _several(config: Config) -> Iterator[InitErrorDetails]:

@@ -26,6 +26,10 @@ class Best(ModelSettings):
     training rows, and predicts each row with the models that were not trained on it. Greedy selection on these
     predictions, by the metric that ranks the leaderboard, gives the weights. Models with weight 0 are dropped.
 
+    With ``split.time``, the weights are selected on the latest eighth of the training rows, predicted by further models
+    of the earlier rows. Boosters of a regression are also trained on the residuals of a ridge regression, which
+    continues a trend where trees cannot.
+
     Models of libraries that are not installed are skipped: CatBoost (``pip install 'gpupipe[catboost]'``), LightGBM
     (``'gpupipe[lightgbm]'``) and PyTorch (``'gpupipe[torch]'``) each add members that differ from the others. The
     training rows must be in the memory of one process, on the CPU or the GPU.
@@ -48,6 +52,11 @@ class Best(ModelSettings):
         description="Number of folds, and of models per member. null: 8, 5 for more than 100,000 rows, and fewer "
         "within a short time limit. On the CPU, without groups and class_weight, a forest is one model, whose trees "
         "predict the rows that they were not grown on.",
+    )
+    out_of_fold: bool = Field(
+        False,
+        description="With `split.cv`: train one ensemble on all rows, on the folds of `split.cv`, and evaluate it by "
+        "its out-of-fold predictions, instead of one ensemble for each fold and one on all rows.",
     )
     models: list[str] | None = Field(
         None, description="Names of the models to use. null: all models of the portfolio that are installed."

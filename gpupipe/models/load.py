@@ -51,7 +51,14 @@ def load_fitted(files: ModelFiles, description: dict[str, Any]) -> FittedModel:
     if description.get("library") == FittedEnsemble.library:
         return read_ensemble(files, description, expected, _load_member)
     if description.get("library") == FittedScaledTarget.library:
-        return read_scaled_target(files, description, expected, _load_of_one_unit)
+        return read_scaled_target(files, description, expected, _load_scaled)
+    return _load_of_one_unit(files, description, expected)
+
+
+def _load_scaled(files: ModelFiles, description: dict[str, Any], expected: Description) -> FittedModel:
+    """Return the model of a scaled target, which may be an ensemble."""
+    if description.get("library") == FittedEnsemble.library:
+        return read_ensemble(files, description, expected, _load_member)
     return _load_of_one_unit(files, description, expected)
 
 

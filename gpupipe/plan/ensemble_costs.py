@@ -38,7 +38,12 @@ class EnsembleCosts(ModelCosts):
         model, seen = self._model, self.seen
         has_weights = model.class_weight is not None
         portfolio = make_portfolio(
-            seen.goal.task, choose("cpu"), model.models, has_weights=has_weights, has_groups=seen.has_groups
+            seen.goal.task,
+            choose("cpu"),
+            model.models,
+            has_weights=has_weights,
+            has_groups=seen.has_groups or model.out_of_fold,
+            has_times=seen.has_times,
         )
         entries = [ModelEntry(name=each.name, params=each.settings) for each in portfolio]
         object.__setattr__(self, "_portfolio", portfolio)
@@ -50,6 +55,8 @@ class EnsembleCosts(ModelCosts):
         return self.entry.params
 
     def _n_folds(self, n_rows: int) -> int:
+        if self._model.out_of_fold:  # on the folds of split.cv
+            return round(1.0 / self.seen.shares.test)
         return fold_choices(n_rows, self._model.folds)[0]
 
     def libraries(self, on_device: bool) -> dict[str, int]:
@@ -100,7 +107,9 @@ class EnsembleCosts(ModelCosts):
         shares = self.seen.shares
         n_rows = int(shares.of_rows()["train"] * self.seen.n_rows)
         n_folds, n_forests = self._n_folds(n_rows), sum(each.is_out_of_bag for each in self._portfolio)
-        n_models = len(self._members) - n_forests
+        n_models, n_later = len(self._members) - n_forests, int(self.seen.has_times)
+        n_trainings = n_models * (n_folds + n_later) + n_forests * (1 + n_later)
+        later = ", each also on earlier rows only" * n_later
         forests = f" and {n_forests} forests" * (n_forests > 0)
         limit, steps = self._model.time_limit, training_steps(shares.n_folds, shares.validation is not None)
         n_rounds = sum(isinstance(step, TrainingRound) for step in steps)
@@ -108,14 +117,13 @@ class EnsembleCosts(ModelCosts):
         if limit is not None:
             seconds = round_seconds(limit, n_rounds)
             rounds = f" in each of {n_rounds} training rounds" * (n_rounds > 1)
-            later = format_duration(limit - n_rounds * seconds)
+            kept = format_duration(limit - n_rounds * seconds)
             within = (
-                f", within {format_duration(seconds)}{rounds}: {format_duration(limit)} less {later} for explanation, "
+                f", within {format_duration(seconds)}{rounds}: {format_duration(limit)} less {kept} for explanation, "
                 "export and report"
             )
         return (
-            f"best: at most {n_models} models × {n_folds} folds{forests} = {n_models * n_folds + n_forests} trainings"
-            f"{within}",
+            f"best: at most {n_models} models × {n_folds} folds{forests}{later} = {n_trainings} trainings{within}",
             f"memory without that of the trained models; {COMPLETE}",
         )
 

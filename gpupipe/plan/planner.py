@@ -219,9 +219,10 @@ class Planner(RunSteps):
         self.host.hold(
             "target and row numbers", (self.target_row * self._n_targets + 10) * self.seen.n_rows
         )  # two masks
-        if shares.n_folds > 1 and self.device is None:
+        if shares.n_folds != 1 and self.device is None:
             self.host.hold("libraries of the models", costs.LIBRARIES)  # scikit-learn draws the folds
-        parts = f"{shares.n_folds} folds" if shares.n_folds > 1 else f"{shares.test:.0%} test rows"
+        n_folds = shares.n_folds or self.config.split.cv
+        parts = f"{n_folds} folds" if n_folds != 1 else f"{shares.test:.0%} test rows"
         self._add("split", self.seen.n_rows, 8 * self.seen.n_rows, notes=[parts])
 
     def training_steps(self) -> Iterable[SelectionStep]:
@@ -254,7 +255,7 @@ class Planner(RunSteps):
 
     def evaluate(self, step: EvaluationStep) -> None:
         shares = self.seen.shares
-        n_rows = int((1.0 if shares.n_folds > 1 else shares.test) * self.seen.n_rows)
+        n_rows = int((1.0 if shares.n_folds != 1 else shares.test) * self.seen.n_rows)
         self._add(f"{step.label}evaluate", n_rows, *self._there(self._measuring(n_rows)))
 
     def explain(self) -> None:
@@ -262,7 +263,7 @@ class Planner(RunSteps):
         n_tested = int(shares.test * self.seen.n_rows)
         n_sample = 0 if settings is None or not self._has_truth else min(settings.rows, n_tested)
         sample = MATRIX_CELL * max(self._columns(view) for view in self._views(self.seen.entries)) * n_sample
-        n_drawn = (self.seen.n_rows if shares.n_folds > 1 else n_tested) if self.config.report.enabled else 0
+        n_drawn = (self.seen.n_rows if shares.n_folds != 1 else n_tested) if self.config.report.enabled else 0
         batches = machine.n_threads() * BATCH_BYTES if n_sample else 0
         host, device = self._there(max(sample + batches, self._measuring(n_drawn)))  # copies are where the model is
         has_trees = any(not isinstance(entry.params, LinearSettings | NeuralSettings) for entry in self.seen.entries)

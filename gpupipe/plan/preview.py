@@ -33,7 +33,7 @@ from gpupipe.training.job import Job
 from gpupipe.training.preparation.default_models import default_entries
 from gpupipe.training.preparation.input_copies import find_inputs
 from gpupipe.training.preparation.preparation import choose_entries, folds_of, open_job
-from gpupipe.training.steps import needs_validation
+from gpupipe.training.steps import is_out_of_fold, needs_validation
 from gpupipe.typing import Array
 
 
@@ -43,7 +43,7 @@ class SplitFractions:
 
     train: float
     test: float
-    n_folds: int = 1  # 1 without cross-validation
+    n_folds: int = 1  # 1 without cross-validation, 0 if the folds of the only candidate evaluate it
     # Fraction held out of the training rows; None if no model or decision is chosen on them
     validation: float | None = None
 
@@ -77,6 +77,7 @@ class Preview:
     matrices: dict[View, Array]  # view to the matrix of the sample
     shares: SplitFractions
     has_groups: bool = False  # whether folds keep the rows of a group together
+    has_times: bool = False  # whether test rows are later than training rows
     n_derived: int = 0  # columns derived before the split
     # `events_bytes`, `n_events`: bytes of the event tables in Arrow, and rows of the longest one
     events_bytes: int = 0
@@ -202,6 +203,7 @@ def _measured(
         matrices=matrices,
         shares=_shares(job, entries),
         has_groups=job.groups is not None,
+        has_times=job.times is not None,
         n_derived=0 if job.derivation is None else len(job.derivation.made),
     )
 
@@ -215,6 +217,8 @@ def _shares(job: Job, entries: Sequence[ModelEntry]) -> SplitFractions:
     train, test = folds[0].train, folds[0].test
     settings = job.config.evaluate
     split = job.config.split
+    if is_out_of_fold(entries):
+        return SplitFractions(1.0, float(test.mean()), 0)
     if split.cv:
         return SplitFractions(float(train.mean()), float(test.mean()), len(folds))
     if not needs_validation(job.config, entries, job.y is not None):

@@ -45,6 +45,9 @@ class SearchRecord:
     best_params: Mapping[str, Any] = field(default_factory=dict)  # for tuning: the parameters of the best trial
     # For tuning: the importance of each parameter; they sum to 1
     importances: Mapping[str, float] = field(default_factory=dict)
+    # The rows on which an ensemble compares its models; "later": the latest training rows, by models of earlier ones;
+    # "nested": out of the folds that also evaluate it, each with weights that the other folds choose
+    rows: Literal["out-of-fold", "later", "nested"] = "out-of-fold"
 
     @property
     def members(self) -> tuple[TriedModel, ...]:
@@ -80,10 +83,8 @@ class SearchRecord:
             members = self.members
             shown = ", ".join(f"{each.weight:.2f} {each.label}" for each in members[:MOST_MEMBERS])
             more = f" and {len(members) - MOST_MEMBERS} more" if len(members) > MOST_MEMBERS else ""
-            found, rows = (
-                f"{len(members)} of {count_noun(self.n_compared, 'model')} are members: {shown}{more}",
-                "out-of-fold",
-            )
+            found = f"{len(members)} of {count_noun(self.n_compared, 'model')} are members: {shown}{more}"
+            rows = "later rows:" if self.rows == "later" else "out-of-fold"
         else:
             n_pruned = sum(each.state == "pruned" for each in self.tried)
             pruned = f", {n_pruned} pruned" if n_pruned else ""

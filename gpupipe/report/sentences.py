@@ -66,6 +66,10 @@ def evaluation_basis(data: ReportData) -> str:
     weighted = f" Each row counts by its {data.weight}." if data.weight else ""
     if data.rows_test:
         return f"Measured on {count_noun(data.rows_test, 'test row')} that the model was not trained on.{weighted}"
+    if _compared_on(data, "nested"):
+        own = "by the members' models that were not trained on it, with weights that the other folds choose"
+        exported = "The exported ensemble is trained on all rows, and no row is left to measure it."
+        return f"Measured out of fold: each row is predicted {own}. {exported}{weighted}"
     return f"Measured out of fold: each row is predicted by a model that was not trained on it.{weighted}"
 
 
@@ -88,7 +92,9 @@ def comparison_sentence(data: ReportData) -> str:
     """
     if not data.tried.is_choice:
         return ""
-    rows = ["out-of-fold predictions of the training rows"] if _has_search(data) else []
+    is_later = _compared_on(data, "later")
+    searched = "the latest training rows" if is_later else "out-of-fold predictions of the training rows"
+    rows = [searched] if _has_search(data) else []
     several = len(data.leaderboard) > 1
     if data.n_validation_rows and several:
         rows.append(f"{count_noun(data.n_validation_rows, 'validation row')} held out of the training rows")
@@ -100,12 +106,19 @@ def comparison_sentence(data: ReportData) -> str:
     if data.rows_test:
         tested = f"the {count_noun(data.rows_test, 'test row')}, which only measure the result"
         return f"{compared}; no choice was made on {tested}."
+    if _compared_on(data, "nested"):
+        why = "those of a fold also ended the trainings of its models early"
+        return f"{compared}, which measure the result too; {why}, so the score is slightly optimistic."
     if not several:
         return f"{compared} of each fold; no choice was made on the rows that test the fold."
     if (score := data.selection.get(data.metric)) is not None:
         with_choice = f"with the choice of the model included, {metric_title(data.metric)} is {number(score)}"
         return f"{compared}; {with_choice}."
     return f"{compared}, which also measure the result, so the score of the best model is optimistic."
+
+
+def _compared_on(data: ReportData, rows: str) -> bool:
+    return any(row.search is not None and row.search.rows == rows for row in data.leaderboard)
 
 
 def _has_search(data: ReportData) -> bool:

@@ -38,7 +38,6 @@ SMALL_TREES = {
     "defaults": "library", "learning_rate": 0.05, "max_iter": 200, "max_leaf_nodes": 15, "max_features": 0.5,
 }  # fmt: skip
 TUNED = "published defaults; held-out rows choose the number of rounds"
-GENERATE = "tries combinations of columns, and keeps those that help significantly"
 AUTO = (
     "Default treatment by kind. Linear models: numbers imputed by the median and scaled, categories one-hot, times "
     "cyclic. Trees: numbers unchanged, categories as ids, calendar parts of times."
@@ -150,8 +149,6 @@ def write_features(document: YamlDocument, columns: TableColumns, analysis: Targ
     _write_distance(document, columns, inputs)
     if tails:
         document.list("  - log1p", tails, "long right tails")
-    if analysis:
-        document.line("  # - generate", GENERATE)
     document.comment(AUTO, "  ")
     limit = Auto(columns="@all").max_one_hot
     categories = {name: columns.facts[name].n_distinct for name in inputs if columns.kind(name) == "categorical"}

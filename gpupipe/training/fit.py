@@ -24,6 +24,7 @@ from gpupipe.models.best import Best
 from gpupipe.models.continuation import StartingModel
 from gpupipe.models.matrix import fit_matrix
 from gpupipe.report.search_record import SearchRecord
+from gpupipe.splits import Fold
 from gpupipe.table.blocks import EncodedTable
 from gpupipe.tasks import View
 from gpupipe.typing import Array, Matrix
@@ -37,7 +38,8 @@ class TrainedModel:
     """Trained model with the features that it was trained on.
 
     `seconds` is the wall time of the training alone. `search` has the models that an ensemble or the tuning of a
-    candidate has tried.
+    candidate has tried. `of_folds` has an ensemble for each fold of the rows that is not trained on the fold, with the
+    matrix of its rows.
     """
 
     entry: ModelEntry
@@ -45,6 +47,7 @@ class TrainedModel:
     model: FittedModel
     seconds: float = 0.0
     search: SearchRecord | None = None
+    of_folds: tuple[tuple[FittedModel, Array], ...] = ()
 
     def drop_unread_features(self) -> TrainedModel:
         """Return the model with only those features that it reads: members of an ensemble may read no dense columns."""
@@ -83,6 +86,7 @@ class TrainingSet:
     # float64, shape (n_rows,): the weight of each row (``source.weight``); None if all rows weigh 1
     weights: Array | None = None
     start: TrainingStart | None = None  # where a continued training starts
+    folds: Sequence[Fold] = ()  # folds that evaluate an ensemble, which is trained on them
     features: dict[View, FittedFeatures] = field(default_factory=dict)
     matrices: dict[View, Matrix] = field(default_factory=dict)
 
@@ -204,9 +208,16 @@ def train(
     start = time.perf_counter()
     if isinstance(entry.params, Best):
         from gpupipe.training.ensemble import fit_ensemble
+        from gpupipe.training.ensemble.folds import FoldRule
 
-        ensemble, record = fit_ensemble(X, entry.params, rows.y, context, config.evaluate, n_rounds, fold_models)
-        return TrainedModel(entry, features, ensemble, time.perf_counter() - start, record)
+        rule, evaluate = FoldRule(config.split, tuple(rows.folds)), config.evaluate
+        found = fit_ensemble(X, entry.params, rows.y, context, evaluate, n_rounds, fold_models, rule)
+        of_folds = [
+            (model, backend.take_rows(X, np.flatnonzero(fold.test)))
+            for model, fold in zip(found.of_folds, rows.folds, strict=True)
+        ]
+        seconds = time.perf_counter() - start
+        return TrainedModel(entry, features, found.model, seconds, found.record, tuple(of_folds))
     search: SearchRecord | None = None
     notes: tuple[str, ...] = ()
     if entry.tune is not None:

@@ -28,6 +28,7 @@ from gpupipe.model_parts.goal import Goal, Truth, stratum_codes
 from gpupipe.models import ONE_PROCESS, Prediction, Resources
 from gpupipe.models.matrix import gather_rows_in_order, predict_matrix, rows_by_worker
 from gpupipe.names import count_noun
+from gpupipe.splits import Fold
 from gpupipe.table.blocks import EncodedTable
 from gpupipe.tasks import View
 from gpupipe.timeline.timeline import Stage, Timeline
@@ -246,6 +247,7 @@ class CandidateTraining:
     - `parts`: sets of rows to predict, by name
     - `label`: prefix of the stage names
     - `n_rounds`: number of training rounds of the run
+    - `folds`: folds of all rows, which evaluate an ensemble that is trained on them
 
     `candidates`: the candidates so far, in the order of training.
     """
@@ -258,6 +260,7 @@ class CandidateTraining:
         parts: Mapping[str, Array],
         label: str = "",
         n_rounds: int = 1,
+        folds: Sequence[Fold] = (),
     ) -> None:
         self.job = job
         self.entries = entries
@@ -265,8 +268,11 @@ class CandidateTraining:
         self.n_rounds = n_rounds
         self.candidates: list[Candidate] = []
         self._fit_mask, self._parts = fit_mask, parts
+        self._folds = folds
         self._checkpoints = job.checkpoints.of_rows(label, job.config, job.backend, fit_mask, parts)
-        self._kept = {entry.label: self._checkpoints.load_model(entry) for entry in entries}
+        # Of an ensemble with given folds, the models of folds are saved, but not those that evaluate it.
+        load = self._checkpoints.load_model
+        self._kept = {entry.label: (None, "") if folds else load(entry) for entry in entries}
         self._rows: TrainingSet
         self._matrices: Mapping[View, Mapping[str, Matrix]] = {}
         self._trained: TrainedModel | None = None
@@ -353,7 +359,8 @@ class CandidateTraining:
         self._add(entry, trained, predictions)
 
     def _add(self, entry: ModelEntry, trained: TrainedModel, predictions: Mapping[str, Prediction]) -> None:
-        self._checkpoints.save_model(entry, trained, predictions)
+        if not self._folds:
+            self._checkpoints.save_model(entry, trained, predictions)
         self.candidates.append(Candidate(trained, self._matrices[trained.entry.params.view], predictions))
         self._trained = None
 
@@ -371,6 +378,7 @@ class CandidateTraining:
         kept = {view: checkpoints.load_features(view, job.derivation)[0] for view in labels}
         is_fit = bool(needed) or None in kept.values()
         rows = job.rows(mask) if is_fit else TrainingSet(int(mask.sum()), None, None, job.derivation)
+        rows.folds = self._folds
         seconds = {}
         for view, found in kept.items():
             start = time.perf_counter()

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from gpupipe.config import Config, ModelEntry
 from gpupipe.features.history.derivation import derived_ops
 from gpupipe.model_parts.decision import is_learned
+from gpupipe.models.best import Best
 
 REFIT = "refit: "
 
@@ -49,12 +50,14 @@ SelectionStep = TrainingRound | EvaluationStep | LatencyMeasurement
 def training_steps(n_folds: int, has_validation: bool, has_latency_limit: bool = False) -> tuple[SelectionStep, ...]:
     """Return the steps between split and explanation.
 
-    `n_folds` is 1 without cross-validation. For `has_validation`, which is ignored under cross-validation, see
-    `needs_validation`. `has_latency_limit` is true with ``evaluate.max_latency``. The model trained again is measured
-    too: it is the exported one.
+    `n_folds` is 1 without cross-validation, and 0 if the only candidate is evaluated by its own folds. For
+    `has_validation`, which is ignored under cross-validation, see `needs_validation`. `has_latency_limit` is true with
+    ``evaluate.max_latency``. The model trained again is measured too: it is the exported one.
     """
     measured = (LatencyMeasurement(),) if has_latency_limit else ()
     measured_again = (LatencyMeasurement(REFIT),) if has_latency_limit else ()
+    if n_folds == 0:
+        return TrainingRound(parts=()), EvaluationStep(), *measured
     if n_folds > 1:
         rounds = [TrainingRound(f"fold {i + 1} of {n_folds}: ", fold=i) for i in range(n_folds)]
         refit = TrainingRound(REFIT, "all", (), is_refit=True)
@@ -68,6 +71,11 @@ def training_steps(n_folds: int, has_validation: bool, has_latency_limit: bool =
 def needs_validation(config: Config, entries: Sequence[ModelEntry], has_target: bool) -> bool:
     """Return whether a model or a decision is chosen on rows held out of the training rows."""
     return has_target and (len(entries) > 1 or is_learned(config.evaluate))
+
+
+def is_out_of_fold(entries: Sequence[ModelEntry]) -> bool:
+    """Return whether the only candidate is an ensemble that is evaluated by its own folds."""
+    return any(isinstance(entry.params, Best) and entry.params.out_of_fold for entry in entries)
 
 
 class RunSteps(ABC):

@@ -80,6 +80,10 @@ CASES: dict[str, dict[str, Any]] = {
         "models": ["logistic_regression"],
     },
     "ensemble": {"models": [{"best": {"models": ["logistic_regression"], "folds": 2}}]},
+    "ensemble on all rows": {
+        "split": {"cv": 2},
+        "models": [{"best": {"models": ["logistic_regression"], "out_of_fold": True}}],
+    },
     "latency": {"evaluate": {"importance": False, "max_latency": "1h"}},
 }
 

@@ -39,17 +39,9 @@ def express_arithmetic(
     """Return the expression of a formula of numbers."""
     name = candidate.name
     column = ColumnArithmetic(name, partial(center_jointly, statistics=statistics))  # type: ignore[arg-type]
-    a, b, *others = (numbers[name] for name in candidate.columns)
+    a, b = (numbers[name] for name in candidate.columns)
     forms = {"a + b": column.add, "a - b": column.subtract, "a * b": column.multiply, "a / b": column.divide}
-    if candidate.form == "b / a":
-        made = column.divide(b, a)
-    elif not others:
-        made = forms[candidate.form](a, b)
-    elif candidate.form == "a * b * c":
-        made = column.multiply(column.multiply(a, b), others[0])
-    else:
-        inner = {"(a - b) / c": column.subtract, "(a + b) / c": column.add, "a * b / c": column.multiply}
-        made = column.divide(inner[candidate.form](a, b), others[0])
+    made = column.divide(b, a) if candidate.form == "b / a" else forms[candidate.form](a, b)
     assert isinstance(made, NumericExpr)
     return made
 

@@ -9,7 +9,7 @@ ranking: they only train models whose residuals rank.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from itertools import chain, combinations
+from itertools import chain
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -147,9 +147,9 @@ class ShortlistFinder:
         sizes = {name: sample.categories[name].size for name in plain}
         found: dict[str, list[FeatureCandidate]] = {"arithmetic": [], "crosses": [], "groups": []}
         if op.arithmetic:
-            found["arithmetic"] = enumerate_arithmetic(numbers, op.order, op.arithmetic_candidates, rng)
+            found["arithmetic"] = enumerate_arithmetic(numbers, op.arithmetic_candidates, rng)
         if op.crosses:
-            found["crosses"] = enumerate_crosses(plain, sizes, op.order, op.cross_candidates, MOST_CELLS, rng)
+            found["crosses"] = enumerate_crosses(plain, sizes, op.cross_candidates, MOST_CELLS, rng)
         if op.groups:
             found["groups"] = enumerate_groups(list(numbers), groups, op.group_candidates, rng)
         above = self._above_zero(numbers)
@@ -205,21 +205,12 @@ class _RowScreen:
 def _rivals(candidates: Sequence[FeatureCandidate], scores: Array, inputs: Mapping[str, Array]) -> list[Array]:
     """Return the scores that each candidate has to exceed: those of its inputs.
 
-    Three columns must exceed each two of them, so that a third column without effect is not added to a pair. A
-    frequency must exceed its combination, since it may just identify the combination. Pairs that the ranking dropped
-    are omitted: their gains were low.
+    A frequency must exceed its combination too, since it may just identify the combination.
     """
     cells = {c.columns: own for c, own in zip(candidates, scores, strict=True) if c.form == "target"}
-    pairs: dict[frozenset[str], Array] = {}
-    for c, own in zip(candidates, scores, strict=True):
-        if len(c.columns) == 2 and c.form != "frequency":
-            key = frozenset(c.columns)
-            pairs[key] = np.maximum(own, pairs.get(key, own))
     rivals: list[Array] = []
     for c in candidates:
-        inner = [frozenset(pair) for pair in combinations(c.columns, 2)] if len(c.columns) > 2 else []
         more = [cells[c.columns]] if c.form == "frequency" and c.columns in cells else []
-        more += [pairs[pair] for pair in inner if pair in pairs]
         rivals.append(np.stack([*(inputs[name] for name in c.columns), *more]))
     return rivals
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 from pydantic import Field
 
@@ -21,7 +21,11 @@ LEAST_ROWS = 300  # a third of them confirms the selection
 
 @OPS.register("generate")
 class Generate(SelectingOp):
-    """Try many combinations of columns, and keep those that explain what the existing features do not.
+    """Try many combinations of two columns, and keep those that explain what the existing features do not.
+
+    Often nothing is kept: with XGBoost, features were kept on 5 of 54 tables, which raised the score by up to 0.008
+    ROC-AUC, and by 0.0002 in the mean of all tables. Boosted trees find most of what two columns add together; try it
+    for linear models, or if a ratio or combination is likely to matter.
 
     ==============  ============================================  ================================================
     family          candidates                                    names of the new columns
@@ -86,7 +90,6 @@ class Generate(SelectingOp):
     arithmetic: int = Field(200, ge=0, le=1000, description="Maximum number of formulas of numbers that are kept.")
     crosses: int = Field(100, ge=0, le=500, description="Maximum number of encoded combinations that are kept.")
     groups: int = Field(50, ge=0, le=500, description="Maximum number of numbers relative to a group that are kept.")
-    order: Literal[2, 3] = Field(2, description="Maximum number of columns in a formula or combination.")
     arithmetic_candidates: int = Field(2000, ge=1, le=50_000, description="Maximum number of formulas that are tried.")
     cross_candidates: int = Field(
         500, ge=1, le=10_000, description="Maximum number of encoded combinations that are tried."

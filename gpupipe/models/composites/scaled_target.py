@@ -53,6 +53,13 @@ class FittedScaledTarget(FittedParts):
     def n_outputs(self) -> int:
         return self.model.n_outputs
 
+    def columns_read(self) -> tuple[int, ...]:
+        return self.model.columns_read()
+
+    def of_columns(self, columns: Sequence[int]) -> FittedModel:
+        own = self.model.of_columns(columns)
+        return replace(self, estimator=(own,), feature_names=own.feature_names)
+
     @property
     def history(self) -> tuple[Mapping[str, float], ...]:
         return self.model.history

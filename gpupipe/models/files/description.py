@@ -15,8 +15,8 @@ DESCRIBED: dict[Any, Any] = {"task": {*get_args(Task)}, "feature_names": [str], 
 DESCRIBED |= {"targets?": [TARGET], ...: object}
 PART: dict[Any, Any] = {"library": str, "files": [str], "units?": [[float]], ...: object}  # a model of several
 MEMBER = {"label": str, "name": str, "weight": float, "columns": [int], "models": [PART]}
-PART["models?"] = [PART]
-ESTIMATOR = DESCRIBED | PART | {"members?": [MEMBER]}
+PART |= {"models?": [PART], "members?": [MEMBER]}
+ESTIMATOR = DESCRIBED | PART
 
 
 @dataclass(frozen=True)

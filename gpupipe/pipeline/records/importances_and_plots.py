@@ -186,7 +186,7 @@ def measure_importances(
         groups = _heaviest(groups, work.n_columns, model, X, decision, backend, stage)
     n_copies = 0
     # Threads of OpenMP wait for each other after every tree, which takes long on a busy machine: batches do not.
-    n_threads = backend.n_threads if backend.name == "cpu" and isinstance(model, FittedEnsemble) else 1
+    n_threads = backend.n_threads if backend.name == "cpu" and isinstance(model.unscaled, FittedEnsemble) else 1
     is_single = n_threads == 1
     n_expected = work.predicted_rows * len(model.models)  # models of one library share compiled loops
     name = job.metrics[0]

@@ -141,7 +141,7 @@ class WorkSteps(RunSteps):
 
     def evaluate(self, step: EvaluationStep) -> None:
         shares = self.seen.shares
-        n_rows = int((1.0 if shares.n_folds > 1 else shares.test) * self.seen.n_rows)
+        n_rows = int((1.0 if shares.n_folds != 1 else shares.test) * self.seen.n_rows)
         n_sets = len(self.seen.entries) * (1 if step.label else 2)
         n_metrics = max(1, len(self.config.evaluate.metrics or ())) * n_sets
         self._add(f"{step.label}evaluate", "evaluate", counts.evaluation(n_rows, self._outputs, n_metrics))

@@ -53,6 +53,7 @@ class FoldCheckpoints:
         settings = [
             entry.name,
             entry.settings.model_dump(mode="json"),
+            entry.base and entry.base.model_dump(mode="json"),
             getattr(self.entry.params, "class_weight", None),
         ]
         return self.checkpoints.key.of(

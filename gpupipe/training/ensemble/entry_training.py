@@ -109,7 +109,7 @@ class EntryTraining:
             deadline = Deadline(self, start(i))
             begun = self.time.elapsed
             try:
-                found[i] = each = self.rows.fit_fold(entry.settings, folds[i], seeds[i], n_threads, deadline)
+                found[i] = each = self.rows.fit_entry(entry, folds[i], seeds[i], n_threads, deadline)
             except DeadlineReached:
                 self.time.add_measured(entry, self.time.elapsed - begun)  # at least
                 raise

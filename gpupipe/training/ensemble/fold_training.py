@@ -9,12 +9,16 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from gpupipe.models import FitContext, FittedModel, ModelSettings, Resources
+from gpupipe.models.composites.ensemble import EnsembleMember, FittedEnsemble
+from gpupipe.models.composites.scaled_target import FittedScaledTarget
 from gpupipe.models.context import ValidationRows, never_stop
 from gpupipe.models.matrix import predict_matrix
 from gpupipe.models.neural.settings import NeuralSettings
 from gpupipe.models.training import fit
 from gpupipe.splits import Fold
 from gpupipe.tasks import CLASSIFICATION, View
+from gpupipe.training.ensemble.folds import FoldRule, predicted_rows
+from gpupipe.training.ensemble.portfolio import BASE, PortfolioEntry
 from gpupipe.typing import Array
 
 MOST_CELLS = 50_000_000  # of a matrix of which several folds are copied at the same time
@@ -38,7 +42,8 @@ class EnsembleRows:
     """Training rows of an ensemble, and the matrices that its members read.
 
     `X`, float32, shape (n, d), column-major, is the combined view, on the device of the backend. `y`, shape (n,), has
-    class codes or numbers, on the host, and `weights` has shape (n,). `context` is that of the ensemble.
+    class codes or numbers, on the host, and `weights` has shape (n,). `context` is that of the ensemble. `rule` divides
+    the rows into folds.
     """
 
     X: Array
@@ -46,11 +51,12 @@ class EnsembleRows:
     weights: Array | None
     context: FitContext
     _matrices: dict[View, Array] = field(default_factory=dict)
+    rule: FoldRule = field(default_factory=FoldRule, kw_only=True)
 
     def columns(self, view: View) -> tuple[int, ...]:
         """Return the columns of a view in the combined matrix."""
         views = self.context.views
-        return tuple(views[view]) if views else tuple(range(self.X.shape[1]))
+        return tuple(views[view]) if view in views else tuple(range(self.X.shape[1]))
 
     def matrix(self, view: View) -> Array:
         """Return the columns of a view, column-major; no copy if they are adjacent."""
@@ -64,7 +70,7 @@ class EnsembleRows:
     def fit_fold(
         self, settings: ModelSettings, fold: Fold, seed: int, n_threads: int, safe_point: Callable[[str], None]
     ) -> FoldModel:
-        """Train a model on the rows of a fold, stopping early by its other rows, and predict those."""
+        """Train a model on the rows of a fold, stopping early by its test rows, and predict those that it predicts."""
         start = time.perf_counter()
         X = self.matrix(settings.view)
         context = self.context
@@ -79,8 +85,39 @@ class EnsembleRows:
             None if self.weights is None else self.weights[test[known]],
         )
         model = self._fit(settings, self._take(X, train), train, seed, n_threads, safe_point, validation)
-        predicted = context.backend.to_host(predict_matrix(held_out, model, context.backend).output)
+        rows = predicted_rows(fold)
+        predicted = self._predict(held_out if rows is fold.test else self._take(X, np.flatnonzero(rows)), model)
         return FoldModel(model, predicted, time.perf_counter() - start)
+
+    def fit_entry(
+        self, entry: PortfolioEntry, fold: Fold, seed: int, n_threads: int, safe_point: Callable[[str], None]
+    ) -> FoldModel:
+        """Train the model of an entry as `fit_fold` does; one with a base learns the residuals of the base.
+
+        That model is the sum of both: two times their mean, over the combined view.
+        """
+        if entry.base is None:
+            return self.fit_fold(entry.settings, fold, seed, n_threads, safe_point)
+        start, names = time.perf_counter(), tuple(self.context.feature_names)
+        base = self.fit_fold(entry.base, fold, seed, n_threads, safe_point).model
+        offset = self._predict(self.matrix(entry.base.view), base)
+        residual = replace(self, y=self.y - offset).fit_fold(entry.settings, fold, seed, n_threads, safe_point)
+        members = [
+            EnsembleMember(label, name, 0.5, self.columns(settings.view), (model,))
+            for label, name, settings, model in (
+                (f"base of {entry.label}", BASE, entry.base, base),
+                (entry.label, entry.name, entry.settings, residual.model),
+            )
+        ]
+        mean = FittedEnsemble(tuple(members), self.context.task, names)
+        total = FittedScaledTarget((mean,), self.context.task, names, units=((0.0, 2.0),))
+        predicted = residual.predicted + offset[predicted_rows(fold)]
+        return FoldModel(total, predicted, time.perf_counter() - start)
+
+    def _predict(self, X: Array, model: FittedModel) -> Array:
+        backend = self.context.backend
+        found: Array = backend.to_host(predict_matrix(X, model, backend).output)
+        return found
 
     def fit_forest(self, settings: ModelSettings, seed: int, rows: Array | None = None) -> FoldModel:
         """Train a forest on all rows, or on some; the trees that were not grown on a row predict it (out of bag)."""

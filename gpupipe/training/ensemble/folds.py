@@ -1,21 +1,51 @@
 """Folds of the training rows of an ensemble.
 
-Rows are assigned at random under ``split.time`` too. Later rows test the ensemble, so that its own folds need not go
-forward: models that were trained on, and stopped by, all periods up to the latest predict later rows better than those
-of forward folds. Source: Cai and Ye, "Understanding the Limits of Deep Tabular Methods with Temporal Shift", ICML 2025.
+Under ``split.time``, models are trained and stopped on random folds too, so that they learn from all periods up to the
+latest (Cai and Ye, "Understanding the Limits of Deep Tabular Methods with Temporal Shift", ICML 2025). They are
+compared on later rows, by models of earlier rows: on random folds, a model that interpolates between the periods looks
+better than one that extrapolates (Cerqueira, Torgo and Mozetič, "Evaluating time series forecasting models: an
+empirical study on performance estimation methods", Machine Learning 109, 2020).
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
-from gpupipe.random_streams import derive_seed
-from gpupipe.splits import Fold, Split, make_splits, merge_rare
+import numpy as np
+
+from gpupipe.errors import DataError
+from gpupipe.random_streams import derive_seed, make_generator
+from gpupipe.splits import Fold, Split, hold_out, make_splits, merge_rare
+from gpupipe.table.holdout import held_out
 from gpupipe.typing import Array
 
 MOST_FOLDS, FEWER_FOLDS = 8, 5
 MANY_ROWS = 100_000
 ROWS_PER_FOLD = 5
+LATER_SHARE = 1 / 8  # of the rows, the latest ones: models are compared on them
+
+
+@dataclass(frozen=True)
+class LaterFold(Fold):
+    """Rows to train on and rows that stop the training (`test`), all earlier than the rows to predict (`later`)."""
+
+    later: Array  # bool, shape (n_rows,)
+
+
+def predicted_rows(fold: Fold) -> Array:
+    """Return the mask of the rows that the model of a fold predicts."""
+    return fold.later if isinstance(fold, LaterFold) else fold.test
+
+
+@dataclass(frozen=True)
+class FoldRule:
+    """Rule that divides rows into folds.
+
+    The gap and the groups of `split` separate earlier from later rows. `given` are folds that evaluate the ensemble.
+    """
+
+    split: Split = field(default_factory=Split)
+    given: tuple[Fold, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -26,15 +56,29 @@ class BaggingFolds:
     # Folds for which a time limit leaves no time before the members are chosen. A member is trained on as many of them
     # as possible afterwards.
     others: tuple[Fold, ...] = ()
+    # With times: the rows to compare models on. Its models are not members.
+    later: LaterFold | None = None
 
     @property
     def n_folds(self) -> int:
-        """Number of folds on which every model is trained."""
+        """Number of folds whose models can be members."""
         return len(self.folds)
 
     @property
-    def predicted(self) -> Array:
-        """Mask of the rows that a fold predicts: bool, shape (n_rows,)."""
+    def trained(self) -> tuple[Fold, ...]:
+        """The folds on which every model is trained; the one that compares the models is the first."""
+        return (*self.compares, *self.folds)
+
+    @property
+    def compares(self) -> tuple[Fold, ...]:
+        """The fold that predicts later rows, if there is one."""
+        return () if self.later is None else (self.later,)
+
+    @property
+    def compared(self) -> Array:
+        """Mask of the rows whose predictions compare the models: bool, shape (n_rows,)."""
+        if self.later is not None:
+            return self.later.later
         mask = self.folds[0].test.copy()
         for fold in self.folds[1:]:
             mask |= fold.test
@@ -42,7 +86,7 @@ class BaggingFolds:
 
     def first(self, n_folds: int) -> BaggingFolds:
         """Return these folds with all except the first ones postponed."""
-        return BaggingFolds(self.folds[:n_folds], (*self.folds[n_folds:], *self.others))
+        return BaggingFolds(self.folds[:n_folds], (*self.folds[n_folds:], *self.others), self.later)
 
 
 def fold_choices(n_rows: int, folds: int | None, n_groups: int | None = None) -> list[int]:
@@ -82,3 +126,28 @@ def make_folds(
     strata = None if classes is None else merge_rare(classes, n_folds)
     seed = derive_seed(seed, "folds of an ensemble")
     return BaggingFolds(tuple(make_splits(Split(cv=n_folds), n_rows, strata, groups, seed=seed)))
+
+
+def make_later_fold(
+    split: Split, classes: Array | None, groups: Array | None, times: Array, seed: int
+) -> LaterFold | None:
+    """Return the fold that predicts the latest eighth of the rows, by the gap and the groups of `split`.
+
+    The rows that stop a training are drawn from the earlier ones, as from those of a member. None if too few rows,
+    times or classes are left; parameters as in `make_folds`, and `times`: array, shape (n_rows,).
+    """
+    every, seed = np.ones(len(times), bool), derive_seed(seed, "folds of an ensemble")
+    try:
+        fold = hold_out(split, every, LATER_SHARE, None, groups, times, seed)
+        earlier = np.flatnonzero(fold.train)
+        strata = None if classes is None else merge_rare(classes[earlier], 2)
+        own_groups = None if groups is None else groups[earlier]
+        generator = make_generator(seed, "early stopping")
+        chosen = held_out(len(earlier), LATER_SHARE, strata, own_groups, None, generator)
+    except DataError:
+        return None
+    train, stop = np.zeros(len(times), bool), np.zeros(len(times), bool)
+    train[earlier[~chosen]], stop[earlier[chosen]] = True, True
+    has_rows = 2 * fold.test.sum() <= len(times) and train.sum() >= ROWS_PER_FOLD * MOST_FOLDS and stop.any()
+    has_classes = classes is None or all(len(np.unique(classes[mask])) > 1 for mask in (train, fold.test))
+    return LaterFold(train, stop, fold.test) if has_rows and has_classes else None

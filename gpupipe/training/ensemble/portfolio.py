@@ -11,7 +11,7 @@ which takes less time, and the published portfolios do without it.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib.util import find_spec
 from typing import Any
 
@@ -19,7 +19,7 @@ from gpupipe.backends.base import Backend
 from gpupipe.errors import ConfigError
 from gpupipe.models import MODELS, ModelSettings, early_refusal
 from gpupipe.models.best import PORTFOLIO_MODELS
-from gpupipe.tasks import Task
+from gpupipe.tasks import Task, View
 
 LIBRARIES = {"lightgbm": "lightgbm", "catboost": "catboost", "xgboost": "xgboost", "mlp": "torch", "resnet": "torch"}
 """Module of the optional library that trains a model."""
@@ -29,6 +29,9 @@ FORESTS = frozenset({"random_forest", "extra_trees"})
 
 BOOSTERS = frozenset({"lightgbm", "catboost", "xgboost", "hist_gradient_boosting"})
 """Models whose rounds take as many times longer as there are classes, from three on."""
+
+BASE = "ridge"
+"""Linear model whose residuals boosters learn if rows have times."""
 
 # A booster that has not improved for this many rounds seldom improves by much: AutoGluon waits for 20 to 300.
 PATIENCE = 60
@@ -94,7 +97,8 @@ class PortfolioEntry:
 
     `label` is unique: the name, or the name and a number. `params` are the stated parameters. `cost` is the predicted
     seconds of training, relative to those of other entries. If `is_out_of_bag`, the model is trained once, on all rows,
-    and its trees predict the rows that they were not grown on.
+    and its trees predict the rows that they were not grown on. With a `base`, the model learns the residuals of that
+    linear model.
     """
 
     label: str
@@ -103,6 +107,12 @@ class PortfolioEntry:
     settings: ModelSettings
     cost: float
     is_out_of_bag: bool = False
+    base: ModelSettings | None = None
+
+    @property
+    def view(self) -> View:
+        """The view of the matrix that the fitted model reads."""
+        return self.settings.view if self.base is None else "combined"
 
 
 def make_portfolio(
@@ -112,9 +122,14 @@ def make_portfolio(
     *,
     has_weights: bool = False,
     has_groups: bool = False,
+    has_times: bool = False,
     n_classes: int = 0,
 ) -> list[PortfolioEntry]:
     """Return the models of the portfolio that can be trained, in order.
+
+    If `has_times`, the first configuration of each booster of a regression is followed by one that learns the residuals
+    of a linear model. Trees predict values between those of their training rows only; a linear model continues a trend
+    (Zhang, Nettleton and Zhu, "Regression-Enhanced Random Forests", arXiv 1904.10416).
 
     On a GPU, models that train on the host only are dropped. `names` are those of models; default: all that are
     installed. If `has_weights`, models must take sample weights; if `has_groups`, rows of a group must stay together.
@@ -138,10 +153,13 @@ def make_portfolio(
         takes_rows = task in settings.tasks and (settings.takes_sample_weight or not has_weights)
         if not takes_rows or (backend.name == "gpu" and early_refusal(settings, task, backend.lacks) is not None):
             continue
-        n = 1 + sum(entry.name == name for entry in found)
+        n = 1 + sum(entry.name == name and entry.base is None for entry in found)
         label = name if n == 1 else f"{name}_{n}"
         cost *= n_classes if name in BOOSTERS and n_classes > 2 else 1
         found.append(PortfolioEntry(label, name, params, settings.for_task(task), cost, is_out_of_bag))
+        is_base = has_times and task == "regression" and (names is None or BASE in names)
+        if is_base and n == 1 and name in BOOSTERS:
+            found.append(replace(found[-1], label=f"{BASE}+{name}", base=MODELS.get(BASE)()))
     if not found:
         raise ConfigError(
             f"no model of {', '.join(names or PORTFOLIO_MODELS)} can learn the task {task} on this device",

@@ -22,7 +22,7 @@ from gpupipe.splits import Fold
 from gpupipe.tasks import CLASSIFICATION
 from gpupipe.training.ensemble.entry_training import EntryTraining
 from gpupipe.training.ensemble.fold_training import EnsembleRows, FoldModel
-from gpupipe.training.ensemble.folds import BaggingFolds, fold_choices, make_folds
+from gpupipe.training.ensemble.folds import BaggingFolds, fold_choices, make_folds, make_later_fold
 from gpupipe.training.ensemble.portfolio import PortfolioEntry
 from gpupipe.training.ensemble.scores import HeldOutScore
 from gpupipe.training.ensemble.time_limit import TrainingTime
@@ -88,8 +88,9 @@ class PortfolioSearch:
         GpupipeError
             The error of the first model, if none could be trained.
         """
-        self._choices = self._fold_choices()
-        self.folds = self._make_folds(self._choices[0])
+        given = self.rows.rule.given
+        self._choices = [len(given)] if given else self._fold_choices()
+        self.folds = BaggingFolds(given) if given else self._make_folds(self._choices[0])
         postponed: list[PortfolioEntry] = []
         for entry in chain(self.portfolio, postponed):
             if self._is_long(entry) and entry not in postponed:
@@ -111,13 +112,17 @@ class PortfolioSearch:
     def _make_folds(self, n_folds: int) -> BaggingFolds:
         context, rows = self.rows.context, self.rows
         classes = rows.y.astype(np.int64) if context.task in CLASSIFICATION else None
-        return make_folds(n_folds, len(rows.y), classes, context.groups, context.seed)
+        folds = make_folds(n_folds, len(rows.y), classes, context.groups, context.seed)
+        if context.times is None:
+            return folds
+        given = classes, context.groups, context.times, context.seed
+        return replace(folds, later=make_later_fold(rows.rule.split, *given))
 
     def _n_waves(self, entry: PortfolioEntry, n_folds: int) -> int:
-        """Return how many folds are trained one after the other; 1 for a forest, which is trained once."""
+        """Return how many folds are trained one after the other; a forest is one, and one for later rows."""
         if entry.is_out_of_bag:
-            return 1
-        return -(-n_folds // min(n_folds, self.rows.n_at_once(entry.settings)))
+            return 1 + len(self.folds.compares)
+        return -(-n_folds // max(1, min(n_folds, self.rows.n_at_once(entry.settings))))
 
     def _fit_to_limit(self, entry: PortfolioEntry, trained: list[FoldModel]) -> list[FoldModel]:
         """Reduce the folds if the limit has no room for enough models like the first, of which some folds are trained.
@@ -125,15 +130,21 @@ class PortfolioSearch:
         If there is no room for fewer folds of all rows either, all except the trained ones are postponed. Returns the
         models that can be kept.
         """
-        seconds, first = self.time.fold_seconds(entry), self._choices[0]
-        fitting = [n for n in self._choices if self._n_waves(entry, n) * seconds * LEAST_MODELS <= self.time.remaining]
-        if first in fitting or self.model.folds is not None:
+        first, more = self._choices[0], len(self.folds.compares)
+        seconds, left = self.time.fold_seconds(entry), self.time.remaining
+        fitting = [n for n in self._choices if self._n_waves(entry, n + more) * seconds * LEAST_MODELS <= left]
+        if first in fitting or self.has_stated_folds:
             return trained
         if fitting:
             self.folds = self._make_folds(fitting[0])
             return []
-        self.folds = self.folds.first(len(trained))
+        self.folds = self.folds.first(len(trained) - more)
         return trained
+
+    @property
+    def has_stated_folds(self) -> bool:
+        """True if a time limit must not reduce the number of folds."""
+        return self.model.folds is not None or bool(self.rows.rule.given)
 
     @property
     def seconds_left(self) -> float:
@@ -150,11 +161,13 @@ class PortfolioSearch:
             return
         start, is_first = self.time.elapsed, not self._has_probed and not entry.is_out_of_bag
         try:
+            # Before the sample is measured: its time is multiplied, and an import does not grow with the rows.
+            load_library(entry.settings, self.rows.context.task, self.rows.context.backend)
             self.training.measure_on_sample(entry, self.folds.folds[0])
             trained = None if self._is_too_long(entry) else self._train(entry)
         except DeadlineReached:
             trained = None
-            if is_first and self.model.folds is None:
+            if is_first and not self.has_stated_folds:
                 self.folds = self.folds.first(1)
         except Exception as error:
             if self.training.is_stopped:
@@ -173,21 +186,25 @@ class PortfolioSearch:
 
         Boosting rounds and epochs can end before the best one: most of what they gain comes first.
         """
-        seconds = self.time.fold_seconds(entry) * self._n_waves(entry, self.folds.n_folds - n_trained)
+        seconds = self.time.fold_seconds(entry) * self._n_waves(entry, len(self.folds.trained) - n_trained)
         can_be_cut = self.rows.can_end_early(entry.settings)
         share = MOST_CUT if can_be_cut else FOREST_SHARE if entry.is_out_of_bag else 1.0
         return seconds > self.seconds_left * share
 
     def _is_long(self, entry: PortfolioEntry) -> bool:
         """Return whether a model is predicted to take most of what is left, so that shorter ones are tried first."""
-        return self.time.fold_seconds(entry) * self._n_waves(entry, self.folds.n_folds) > LONG_SHARE * self.seconds_left
+        n_waves = self._n_waves(entry, len(self.folds.trained))
+        return self.time.fold_seconds(entry) * n_waves > LONG_SHARE * self.seconds_left
 
     def _add(self, entry: PortfolioEntry, trained: Sequence[FoldModel], seconds: float) -> None:
-        mask = self.folds.predicted
-        every = np.zeros((len(mask), *trained[0].predicted.shape[1:]))
-        for rows, found in zip(self._predicted_rows(entry), trained, strict=True):
-            every[rows] = found.predicted
-        predicted = every[mask]
+        mask = self.folds.compared
+        if self.folds.later is not None:
+            trained, predicted = trained[1:], trained[0].predicted
+        else:
+            every = np.zeros((len(mask), *trained[0].predicted.shape[1:]))
+            for rows, found in zip(self._predicted_rows(entry), trained, strict=True):
+                every[rows] = found.predicted
+            predicted = every[mask]
         weights = self.rows.context.weights
         score = self.score.value(self.rows.y[mask], predicted, None if weights is None else weights[mask])
         self.complete.append(TriedEntry(entry, tuple(found.model for found in trained), predicted, score))
@@ -200,9 +217,12 @@ class PortfolioSearch:
         return [fold.test for fold in self.folds.folds]
 
     def _train(self, entry: PortfolioEntry) -> list[FoldModel] | None:
-        load_library(entry.settings, self.rows.context.task, self.rows.context.backend)  # not part of the measured time
         self.rows.matrix(entry.settings.view)
-        return [self.training.train_forest(entry)] if entry.is_out_of_bag else self._train_folds(entry)
+        if entry.base is not None:
+            self.rows.matrix(entry.base.view)
+        if not entry.is_out_of_bag:
+            return self._train_folds(entry)
+        return [*self._train_some(entry, self.folds.compares, 0), self.training.train_forest(entry)]
 
     def _train_folds(self, entry: PortfolioEntry) -> list[FoldModel] | None:
         """Return a model for each fold, or None if the folds of the first model are predicted to take too long.
@@ -212,15 +232,15 @@ class PortfolioSearch:
         trained: list[FoldModel] = []
         if self.time.limit is not None and not self._has_probed:
             self._has_probed = True
-            n_at_once = self.rows.n_at_once(entry.settings)
-            trained = self._train_some(entry, self.folds.folds[:n_at_once], 0)
+            n_probed = max(self.rows.n_at_once(entry.settings), 1 + len(self.folds.compares))
+            trained = self._train_some(entry, self.folds.trained[:n_probed], 0)
             trained = self._fit_to_limit(entry, trained)
-            if len(trained) < self.folds.n_folds and self._is_too_long(entry, len(trained)):
+            if len(trained) < len(self.folds.trained) and self._is_too_long(entry, len(trained)):
                 return None
-        return trained + self._train_some(entry, self.folds.folds[len(trained) :], len(trained))
+        return trained + self._train_some(entry, self.folds.trained[len(trained) :], len(trained))
 
     def _train_some(self, entry: PortfolioEntry, folds: Sequence[Fold], first: int) -> list[FoldModel]:
-        n_folds = self.folds.n_folds
+        n_folds = len(self.folds.trained)
 
         def start(position: int) -> float:
             """Return the time at which a fold must end, so that those after it fit into the limit too."""
@@ -246,7 +266,7 @@ class PortfolioSearch:
         if self._first_error is not None and not any(r.state == "skipped" for r in self.records.values()):
             raise self._first_error
         entry = min((e for e in self.portfolio if self.records[e.label].state == "skipped"), key=lambda e: e.cost)
-        self.folds = self.folds.first(1) if self.folds.n_folds > 1 else self.folds
+        self.folds = self.folds.first(1) if self.folds.n_folds > 1 and not self.rows.rule.given else self.folds
         assert self.time.limit is not None
         cheapest, entry = entry, self._with_fewer_trees(entry)
         trees = "" if entry is cheapest else f" with {entry.params['n_estimators']} trees"
@@ -255,11 +275,9 @@ class PortfolioSearch:
             f"the cheapest one, was trained anyway{trees}"
         )
         start = self.time.elapsed
-        trained: Sequence[FoldModel] = (
-            [self.training.train_forest(entry)]
-            if entry.is_out_of_bag
-            else self.training.train_on_folds(entry, self.folds.folds, 0, lambda position: math.inf)
-        )
+        folds = self.folds.compares if entry.is_out_of_bag else self.folds.trained
+        trained = self.training.train_on_folds(entry, folds, 0, lambda position: math.inf)
+        trained += [self.training.train_forest(entry)] if entry.is_out_of_bag else []
         self._add(entry, trained, self.time.elapsed - start)
 
     def _with_fewer_trees(self, entry: PortfolioEntry) -> PortfolioEntry:
@@ -304,14 +322,20 @@ class PortfolioSearch:
             return None
 
     def describe_folds(self) -> str:
-        n, share = self.folds.n_folds, f"{self.folds.predicted.mean():.0%}"
+        """Return the number of folds, and the rows on which models are compared."""
+        n, later = self.folds.n_folds, self.folds.later
         is_forest = any(each.entry.is_out_of_bag for each in self.complete)
         forests = "; a forest is one model, which predicts the training rows out of bag" * is_forest
+        rows = ""
+        if later is not None:
+            n_later = int(later.later.sum())
+            rows = f"; compared on the {n_later:,} latest rows, by models of earlier rows that are not kept"
         if self.folds.others:
-            folds = f"{count_noun(n, 'fold')} ({share} of the training rows)"
-            members = f"members for as many as possible{forests}"
-            return f"within the time limit every model was trained for {folds}, and {members}"
-        return f"{n} folds of the training rows; the predictions of the {n} models of a member are averaged{forests}"
+            share = "" if later is not None else f" ({self.folds.compared.mean():.0%} of the training rows)"
+            members = f"members for as many as possible{forests}{rows}"
+            return f"within the time limit every model was trained for {count_noun(n, 'fold')}{share}, and {members}"
+        averaged = f"the predictions of the {n} models of a member are averaged"
+        return f"{n} folds of the training rows; {averaged}{forests}{rows}"
 
     def describe_cut(self) -> tuple[str, ...]:
         """Return the note about models that the time limit has ended, if there are any."""
@@ -323,7 +347,8 @@ class PortfolioSearch:
         """Return the number of trained models, and the best score so far."""
         scores = [self.score.sign * each.score for each in self.complete]
         best = self.score.sign * max(scores) if scores else None
-        total = sum(1 if entry.is_out_of_bag else self.folds.n_folds for entry in self.portfolio)
+        n_trained, n_forest = len(self.folds.trained), 1 + len(self.folds.compares)
+        total = sum(n_forest if entry.is_out_of_bag else n_trained for entry in self.portfolio)
         may_end_early = self.time.limit is not None
         name = self.score.metric if scores else ""
         return ProgressReport(min(self.training.n_trained, total), total, "model", may_end_early, name, best)

@@ -6,12 +6,14 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
+from typing import Literal
 
 import numpy as np
 
 from gpupipe.models import FittedModel
 from gpupipe.models.best import Best
 from gpupipe.models.composites.ensemble import EnsembleMember, FittedEnsemble
+from gpupipe.models.composites.scaled_target import FittedScaledTarget
 from gpupipe.random_streams import make_generator
 from gpupipe.report.search_record import SearchRecord
 from gpupipe.splits import Fold
@@ -51,7 +53,7 @@ class EnsembleTraining:
         training = EntryTraining(self.rows, self.time, self.store)
         self._search = PortfolioSearch(self.model, self.portfolio, self.score, training)
 
-    def train(self) -> tuple[FittedEnsemble, SearchRecord]:
+    def train(self) -> tuple[FittedModel, SearchRecord]:
         """Train the models of the portfolio, choose the members, and return the ensemble with its record.
 
         Raise the GpupipeError of the first model, if none could be trained.
@@ -61,16 +63,23 @@ class EnsembleTraining:
             search.run(self._reason_to_end)
             selected = self._select()
             members = self._members(selected)
-        classes = tuple(int(c) for c in np.unique(self.rows.y)) if context.task in CLASSIFICATION else ()
-        names, notes = tuple(context.feature_names), (search.describe_folds(), *search.describe_cut(), *search.notes)
-        fitted = FittedEnsemble(tuple(members), context.task, names, context.n_classes, classes, notes)
-        weights, n_models = fitted.weights(), {member.label: len(member.models) for member in members}
+        notes = search.describe_folds(), *search.describe_cut(), *search.notes
+        total = math.fsum(member.weight for member in members)
+        fitted: FittedModel = self._mean(members, notes)
+        if len(members) > sum(weight > 0 for weight in selected.weights):  # one with a base is the sum of two
+            names = tuple(context.feature_names)
+            fitted = FittedScaledTarget((fitted,), context.task, names, notes=notes, units=((0.0, total),))
+        n_models = {member.label: len(member.models) for member in members}
+        weights = {member.label: member.weight for member in members}
         tried = [
             replace(each, weight=weights.get(label, 0.0), n_models=n_models.get(label, each.n_models))
             for label, each in search.records.items()
         ]
         score = self.score.sign * selected.score
-        return fitted, SearchRecord("ensemble", self.score.metric, tuple(tried), score, search.ended)
+        rows: Literal["out-of-fold", "later", "nested"] = "out-of-fold" if search.folds.later is None else "later"
+        rows = "nested" if self.rows.rule.given else rows
+        record = SearchRecord("ensemble", self.score.metric, tuple(tried), score, search.ended, rows=rows)
+        return fitted, record
 
     @property
     def _least_memory(self) -> int:
@@ -91,19 +100,39 @@ class EnsembleTraining:
         self._search.complete = kept
         return reason if backend.memory().available < self._least_memory else ""
 
-    def _select(self) -> SelectedWeights:
-        """Return the weight of each complete model."""
-        mask, weights = self._search.folds.predicted, self.rows.context.weights
-        y, predictions = self.rows.y[mask], [each.predicted for each in self._search.complete]
+    def of_folds(self) -> tuple[FittedModel, ...]:
+        """Return an ensemble for each fold, of the models that were not trained on it, weighted on the other folds."""
+        found = []
+        for k, fold in enumerate(self._search.folds.folds):
+            weights = self._select(~fold.test).weights
+            weighted = [pair for pair in zip(self._search.complete, weights, strict=True) if pair[1]]
+            found.append(self._mean([self._member(each, weight, (each.models[k],)) for each, weight in weighted]))
+        return tuple(found)
+
+    def _mean(self, members: Sequence[EnsembleMember], notes: tuple[str, ...] = ()) -> FittedEnsemble:
+        """Return the ensemble of some members, whose weights are divided by their sum."""
+        context, total = self.rows.context, math.fsum(member.weight for member in members)
+        shares = tuple(replace(member, weight=member.weight / total) for member in members)
+        classes = tuple(int(c) for c in np.unique(self.rows.y)) if context.task in CLASSIFICATION else ()
+        return FittedEnsemble(shares, context.task, tuple(context.feature_names), context.n_classes, classes, notes)
+
+    def _member(self, tried: TriedEntry, weight: float, models: tuple[FittedModel, ...]) -> EnsembleMember:
+        return EnsembleMember(tried.entry.label, tried.entry.name, weight, self.rows.columns(tried.entry.view), models)
+
+    def _select(self, rows: Array | None = None) -> SelectedWeights:
+        """Return the weight of each complete model, by the rows that compare the models, or those of a mask."""
+        mask, weights = self._search.folds.compared, self.rows.context.weights
+        predictions = [each.predicted for each in self._search.complete]
+        if rows is not None:
+            predictions, mask = [predicted[rows[mask]] for predicted in predictions], mask & rows
+        y = self.rows.y[mask]
         weights = None if weights is None else weights[mask]
         if len(y) > MOST_SCORED_ROWS:
             generator = make_generator(self.rows.context.seed, "weights of an ensemble")
             drawn = generator.choice(len(y), MOST_SCORED_ROWS, replace=False)
             y, predictions = y[drawn], [predicted[drawn] for predicted in predictions]
             weights = None if weights is None else weights[drawn]
-            note = (
-                f"the weights were chosen on {MOST_SCORED_ROWS:,} of {int(self._search.folds.predicted.sum()):,} rows"
-            )
+            note = f"the weights were chosen on {MOST_SCORED_ROWS:,} of {int(self._search.folds.compared.sum()):,} rows"
             self._search.notes = list(dict.fromkeys([*self._search.notes, note]))
 
         def score(predicted: Array) -> float:
@@ -125,7 +154,7 @@ class EnsembleTraining:
             return None
         backend, costs = self.rows.context.backend, []
         for each in self._search.complete:
-            row = backend.to_host(self.rows.matrix(each.entry.settings.view)[:1])
+            row = backend.to_host(self.rows.matrix(each.entry.view)[:1])
             seconds = row_seconds(each.models[0], row)
             folds = self._search.folds
             costs.append(seconds * (1 if each.entry.is_out_of_bag else folds.n_folds + len(folds.others)))
@@ -138,12 +167,11 @@ class EnsembleTraining:
         models = [each.models for _, each in found]
         if self._search.folds.others:
             models = self._train_others([each for _, each in found])
-        return [
-            EnsembleMember(
-                each.entry.label, each.entry.name, weight, self.rows.columns(each.entry.settings.view), trained
-            )
-            for (weight, each), trained in zip(found, models, strict=True)
-        ]
+        members: list[EnsembleMember] = []
+        for (weight, each), trained in zip(found, models, strict=True):
+            member = self._member(each, weight, trained)
+            members += [member] if each.entry.base is None else _terms(member)
+        return members
 
     def _train_others(self, members: Sequence[TriedEntry]) -> list[tuple[FittedModel, ...]]:
         """Return the models of members, with those of further folds as far as the time limit allows.
@@ -163,5 +191,14 @@ class EnsembleTraining:
 
     def _train_one(self, entry: PortfolioEntry, fold: Fold, k: int, end: float) -> list[FoldModel]:
         """Return the model of a further fold, which no score would tell from one that was ended early."""
-        first = self._search.folds.n_folds + k
+        first = len(self._search.folds.trained) + k
         return self._search.training.train_on_folds(entry, [fold], first, lambda position: end, may_be_cut=False)
+
+
+def _terms(member: EnsembleMember) -> list[EnsembleMember]:
+    """Return the members that a member is the sum of, see `EnsembleRows.fit_entry`."""
+    parts = [model.unscaled.estimator for model in member.models]
+    return [
+        replace(own[0], weight=member.weight, models=tuple(each.models[0] for each in own))
+        for own in zip(*parts, strict=True)
+    ]

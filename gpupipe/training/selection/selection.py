@@ -18,6 +18,7 @@ from gpupipe.metrics.conformal import require_rows
 from gpupipe.model_parts.decision import Decision, has_rule
 from gpupipe.model_parts.goal import Truth
 from gpupipe.model_parts.latency import Latency
+from gpupipe.models.matrix import predict_matrix
 from gpupipe.splits import Fold, final_training_rows, hold_out
 from gpupipe.timeline.timeline import Stage
 from gpupipe.training.fit import TrainedModel
@@ -39,6 +40,7 @@ from gpupipe.training.steps import (
     LatencyMeasurement,
     SelectionStep,
     TrainingRound,
+    is_out_of_fold,
     needs_validation,
     training_steps,
 )
@@ -66,7 +68,12 @@ class Selection(ABC):
     def _steps(self) -> tuple[SelectionStep, ...]:
         job = self.job
         has_validation = needs_validation(job.config, self.entries, job.y is not None)
-        return training_steps(len(self.folds), has_validation, job.config.evaluate.max_latency is not None)
+        return training_steps(self._n_folds, has_validation, job.config.evaluate.max_latency is not None)
+
+    @property
+    def _n_folds(self) -> int:
+        """Number of folds whose candidates are trained in rounds."""
+        return len(self.folds)
 
     def steps(self) -> Iterator[SelectionStep]:
         """Yield the steps in order.
@@ -168,6 +175,8 @@ class Selection(ABC):
 
 def make_selection(job: Job, entries: Sequence[ModelEntry], folds: Sequence[Fold]) -> Selection:
     """Return the selection for a job: by folds, by validation rows, or by the test rows alone."""
+    if is_out_of_fold(entries):
+        return _OutOfFoldEvaluation(job, entries, folds)
     if len(folds) > 1:
         return _CrossValidation(job, entries, folds)
     has_validation = needs_validation(job.config, entries, job.y is not None)
@@ -373,3 +382,39 @@ class _CrossValidation(Selection):
             int(self._final.sum()),
             score_selection(self.job, compared),
         )
+
+
+class _OutOfFoldEvaluation(_CrossValidation):
+    """Evaluation of an ensemble that is trained on all rows, by its models that were not trained on a fold.
+
+    Each fold has an ensemble of these models, whose weights are selected on the other folds. Its rows have stopped
+    their trainings, and count in the statistics of the features: the metrics are slightly optimistic.
+    """
+
+    _champion: Candidate
+
+    @property
+    def _n_folds(self) -> int:
+        return 0
+
+    def masks(self, fold: Fold) -> dict[str, Array]:
+        return {"train": self._final}
+
+    def open_round(self, step: TrainingRound) -> CandidateTraining:
+        return CandidateTraining(self.job, self.entries, self._final, {}, step.label, folds=self.folds)
+
+    def add(self, candidates: list[Candidate]) -> None:
+        (champion,) = self._searches.add(candidates)
+        trained, of_folds = champion.trained, champion.trained.of_folds
+        self._champion = replace(champion, trained=replace(trained, of_folds=()))
+        for model, X in of_folds:
+            own = replace(trained, model=model, seconds=trained.seconds / len(of_folds), of_folds=())
+            self._rounds.append([Candidate(own, {"test": X}, {"test": predict_matrix(X, model, self.job.backend)})])
+
+    def evaluate(self, step: EvaluationStep) -> None:
+        super().evaluate(step)
+        self._rounds.append([self._champion])
+
+    def _note_decision(self, stage: Stage) -> None:
+        stage.note("measured out of fold: the exported ensemble is trained on all rows, and none is left to measure it")
+        super()._note_decision(stage)

@@ -16,8 +16,10 @@ from gpupipe.models import MODELS, FitContext, FittedModel, Prediction, Resource
 from gpupipe.models.best import PORTFOLIO_MODELS, Best
 from gpupipe.models.context import DeadlineReached
 from gpupipe.models.linear.settings import LogisticRegression
+from gpupipe.splits import Fold
 from gpupipe.training.ensemble import fit_ensemble, portfolio, training
 from gpupipe.training.ensemble.fold_training import EnsembleRows, FoldModel
+from gpupipe.training.ensemble.folds import FoldRule, predicted_rows
 from gpupipe.training.ensemble.portfolio import PortfolioEntry, make_portfolio
 from gpupipe.training.ensemble.scores import HeldOutScore
 from gpupipe.training.ensemble.time_limit import TrainingTime, round_seconds
@@ -69,8 +71,9 @@ class SpiedRows(EnsembleRows):
                 if not settings.stops_early(N):
                     raise
                 break
-        noise = np.random.default_rng([seed, int(settings.C)]).normal(size=int(fold.test.sum()))
-        predicted = self.y[fold.test] + self.noise[settings.C] * noise
+        rows = predicted_rows(fold)
+        noise = np.random.default_rng([seed, int(settings.C)]).normal(size=int(rows.sum()))
+        predicted = self.y[rows] + self.noise[settings.C] * noise
         return FoldModel(_Target(settings.C, "regression"), predicted, 0.0)
 
     def n_at_once(self, settings):
@@ -113,8 +116,8 @@ def test_a_row_is_never_predicted_by_a_model_that_was_trained_on_it():
     score = HeldOutScore("roc_auc", "binary", 2, choose("cpu"))
     fitted, record = EnsembleTraining(Best(), rows, [entry], score, TrainingTime(None, lambda: 0.0)).train()
     assert record.score == record.tried[0].score == pytest.approx(0.5, abs=0.1)
-    assert len(fitted.members[0].models) == 8
-    trained = np.mean([model.predict(X).output for model in fitted.members[0].models], axis=0)
+    assert len(fitted.estimator[0].models) == 8
+    trained = np.mean([model.predict(X).output for model in fitted.estimator[0].models], axis=0)
     assert ((trained > 0.5) == y).all()  # seven of the eight have
 
 
@@ -146,8 +149,27 @@ def test_groups_are_never_divided():
 def test_under_a_time_split_every_row_is_predicted_and_the_latest_are_trained_on():
     rows, run = ensemble([1.0], times=np.arange(N))
     run.train()
-    assert sum(fold.test for _, fold in rows.fits).tolist() == [1] * N
-    assert sum(fold.train[-1] for _, fold in rows.fits) == 7
+    later, *folds = [fold for _, fold in rows.fits]
+    assert sum(fold.test for fold in folds).tolist() == [1] * N
+    assert sum(fold.train[-1] for fold in folds) == 7
+    assert predicted_rows(later).tolist() == [False] * (N - N // 8) + [True] * (N // 8)
+    assert not ((later.train | later.test) & predicted_rows(later)).any()
+
+
+def test_the_weights_of_a_fold_that_evaluates_are_those_of_the_other_folds():
+    own = np.arange(N) < N // 2
+    given = Fold(~own, own), Fold(own, ~own)
+
+    class SpiedFolds(SpiedRows):
+        def fit_fold(self, settings, fold, *arguments):
+            self.noise = {1: 5.0 * (fold is given[0]), 2: 5.0 * (fold is given[1])}
+            return super().fit_fold(settings, fold, *arguments)
+
+    rows, run = ensemble([0.0, 0.0])
+    spied = SpiedFolds(X, Y, None, rows.context, {}, {}, rows.seconds, rule=FoldRule(given=given))
+    run = replace(run, rows=spied)
+    run.train()
+    assert [[member.label for member in each.members] for each in run.of_folds()] == [["model_1"], ["model_2"]]
 
 
 def test_a_forest_is_trained_once_and_predicts_the_rows_that_its_trees_were_not_grown_on():
@@ -158,9 +180,9 @@ def test_a_forest_is_trained_once_and_predicts_the_rows_that_its_trees_were_not_
     rows = EnsembleRows(X, y, None, context("binary"))
     fitted, record = EnsembleTraining(Best(), rows, entries[:2], score, TrainingTime(None, lambda: 0.0)).train()
     assert [tried.score for tried in record.tried] == pytest.approx([0.5, 0.5], abs=0.1)
-    assert {len(member.models) for member in fitted.members} == {1}
+    assert {len(member.models) for member in fitted.estimator} == {1}
     assert ((fitted.predict(X).output > 0.5) == y).mean() > 0.95  # grown on all rows
-    assert not {"oob_score_", "oob_decision_function_"} & vars(fitted.members[0].models[0].estimator).keys()
+    assert not {"oob_score_", "oob_decision_function_"} & vars(fitted.estimator[0].models[0].estimator).keys()
     assert any("predicts the training rows out of bag" in note for note in fitted.notes)
 
 
@@ -338,7 +360,7 @@ def test_with_a_limit_that_is_too_short_for_a_forest_it_has_fewer_trees(seconds,
     limit.add_measured(entries[0], seconds)
     score = HeldOutScore("rmse", "regression", 0, choose("cpu"))
     fitted, record = EnsembleTraining(Best(time_limit=50), rows, entries, score, limit).train()
-    assert len(fitted.members[0].models[0].estimator.estimators_) == n_trees
+    assert len(fitted.estimator[0].models[0].estimator.estimators_) == n_trees
     assert record.tried[0].params["n_estimators"] == n_trees
     assert any(f"random_forest, the cheapest one, was trained anyway with {n_trees} trees" in n for n in fitted.notes)
 
@@ -421,7 +443,7 @@ def test_real_models_of_every_task(task):
         y[y == 2] = 1
         y[7] = 2  # a class with one row: a fold is trained without it
     names = ["logistic_regression", "ridge", "random_forest"]
-    fitted, record = fit_ensemble(X, Best(models=names, folds=3), y, context(task), Evaluate())
+    fitted, record, _ = fit_ensemble(X, Best(models=names, folds=3), y, context(task), Evaluate())
     prediction = fitted.predict(X)
     assert isinstance(prediction, Prediction)
     prediction.check(N, fitted.n_classes)
