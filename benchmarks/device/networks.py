@@ -16,7 +16,7 @@ from gpupipe.config import Config, load_config
 
 Save = Callable[[Mapping[str, Any]], None]
 
-NETWORKS = ("mlp", "resnet", "ft_transformer")
+NETWORKS = ("mlp", "tabm", "ft_transformer")
 COMPARED_NETWORKS = NETWORKS[:2]  # a transformer takes many minutes on a CPU
 PRECISIONS = ("float32", "bf16")
 COMPARED_ROWS, TIMED_ROWS = 20_000, 1_000_000

@@ -82,4 +82,4 @@ axis.set(xlabel="epoch", ylabel="ROC AUC")
 axis.legend()
 
 # %%
-# ``models: [resnet]`` trains such a network as part of a run, with early stopping, checkpoints and a portable model.
+# ``models: [mlp]`` trains such a network as part of a run, with early stopping, checkpoints and a portable model.

@@ -98,6 +98,6 @@ class Best(ModelSettings):
 
 PORTFOLIO_MODELS = (
     "lightgbm", "catboost", "xgboost", "hist_gradient_boosting", "random_forest", "extra_trees",
-    "logistic_regression", "ridge", "mlp", "resnet",
+    "logistic_regression", "ridge", "mlp", "tabm",
 )  # fmt: skip
 """Names of the models of the portfolio, see `gpupipe.training.ensemble.portfolio`."""

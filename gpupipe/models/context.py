@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -32,6 +33,18 @@ LEAST_ROUNDS = 10
 
 def never_stop(where: str) -> None:
     """Default safe-point callback: do nothing."""
+
+
+class TimedSafePoint:
+    """Safe point of a training with a deadline, which it may plan its epochs by."""
+
+    def __call__(self, where: str) -> None:
+        """Raise DeadlineReached after the deadline, or the error that stops the run."""
+
+    @property
+    def seconds_left(self) -> float:
+        """Seconds until the deadline; infinite without one."""
+        return math.inf
 
 
 def ignore_trial(trial: object, metric: str) -> None:

@@ -2,8 +2,8 @@
 
 Sources: TabArena (Erickson et al., 2025, https://arxiv.org/abs/2506.16791), whose spaces are also part of pytabkit;
 TabRepo (Salinas and Erickson, 2024, https://arxiv.org/abs/2311.02971); Gorishniy et al. (2021,
-https://arxiv.org/abs/2106.11959) for networks; auto-sklearn (Feurer et al., 2015) for support vectors; the parameter
-grids of scikit-learn's own cross-validated linear models.
+https://arxiv.org/abs/2106.11959) for ft_transformer; auto-sklearn (Feurer et al., 2015) for support vectors; the
+parameter grids of scikit-learn's own cross-validated linear models.
 
 Numbers of rounds and epochs are not searched: early stopping on held-out rows finds them.
 """
@@ -78,10 +78,6 @@ _FOREST: SearchSpace = {  # TabRepo; a random forest's max_samples is TabArena's
     "max_features": _one_of("sqrt", "log2", 0.5, 0.75, 1.0),
     "min_samples_leaf": _whole(1, 80, log=True),
 }
-_NETWORK: SearchSpace = {  # Gorishniy et al.
-    "learning_rate": _real(1e-5, 1e-2, log=True),
-    "weight_decay": _real(1e-6, 1e-3, log=True),
-}
 # The columns of the dense view are standardized, so no coefficient differs from 0 above one standard deviation of the
 # target; scikit-learn's LassoCV goes down to a thousandth of the largest useful penalty.
 _L1_PENALTY = SearchRange(low=1e-4, high=1.0, log=True, relative_to="target")
@@ -106,21 +102,22 @@ SPACES: Mapping[str, SearchSpace] = {
         "p": _one_of(1, 2),
     },
     "linear_svc": {"C": _real(0.03125, 32768.0, log=True)},  # auto-sklearn
-    "mlp": {
-        **_NETWORK,
-        "depth": _whole(1, 8),
-        "width": _whole(16, 512, log=True),
+    "mlp": {  # TabArena's space of RealMLP
+        "learning_rate": _real(2e-2, 0.3, log=True),
+        "weight_decay": _real(1e-3, 5e-2, log=True),
+        "depth": _whole(2, 4),
+        "width": _one_of(256, 384, 512),
         "dropout": _real(0.0, 0.5),
-        "embedding_size": _whole(8, 64),
+        "embedding_size": _one_of(4, 8, 16),
     },
-    "resnet": {
-        **_NETWORK,
-        "depth": _whole(1, 8),
-        "width": _whole(64, 512, log=True),
-        "hidden": _whole(64, 1024, log=True),
+    "tabm": {  # TabArena
+        "learning_rate": _real(1e-4, 3e-3, log=True),
+        "weight_decay": _real(1e-4, 0.1, log=True),
+        "depth": _whole(2, 5),
+        "width": _whole(128, 1024),
         "dropout": _real(0.0, 0.5),
-        "hidden_dropout": _real(0.0, 0.5),
-        "embedding_size": _whole(8, 64),
+        "embedding_size": _whole(8, 32),
+        "n_bins": _whole(2, 128),
     },
     "ft_transformer": {
         "learning_rate": _real(1e-5, 1e-3, log=True),

@@ -91,6 +91,6 @@ def _(X: PartitionedMatrix, model: ModelSettings, y: Array | None, context: FitC
         where="models",
         fix="fewer rows (where), or a driver with more memory"
         if context.task == "ranking"
-        else "use xgboost or a linear model, which learn from partitions; with several workers mlp, resnet or "
+        else "use xgboost or a linear model, which learn from partitions; with several workers mlp, tabm or "
         "ft_transformer; fewer rows (where); or a driver with more memory",
     )

@@ -163,13 +163,16 @@ def network_bytes(architecture: Architecture, n_rows: int, batch: int) -> int:
     gradients, moments and the best copy. `n_rows` includes rows held out; `batch` is the number of rows per batch.
     """
     a, tokens = architecture, architecture.n_tokens + 1
-    embedded = 2.5 * a.n_numbers * a.n_bins + 4 * tokens * a.embedding_size
+    embedded = 2.5 * a.n_numbers * a.encoding_size + 4 * tokens * a.embedding_size
     if a.kind == "ft_transformer":  # the last block computes one token only
         block = tokens * (10.0 * a.embedding_size + 6.0 * a.hidden) + 3.0 * a.heads * tokens**2
         body = (a.depth - 1) * block + 4.0 * tokens * a.embedding_size
     else:
-        body = a.depth * (4.0 * a.width + 2.5 * a.hidden)
-    weights = (a.n_numbers * a.n_bins + sum(a.cardinalities)) * a.embedding_size + tokens * a.embedding_size * a.width
+        inputs = 2.0 * tokens * a.embedding_size if a.members > 1 else 0.0
+        body = a.members * (a.depth * (4.0 * a.width + 2.5 * a.hidden) + inputs)
+    weights = (
+        a.n_numbers * a.encoding_size + sum(a.cardinalities)
+    ) * a.embedding_size + tokens * a.embedding_size * a.width
     rows = n_rows * (4 * (a.n_tokens + len(a.cardinalities)) + NETWORK_ROW)
     return int(rows + 4 * batch * (embedded + body)) + NETWORK_WEIGHT * weights
 

@@ -92,7 +92,7 @@ def test_a_run_that_is_interrupted_and_killed_resumes_to_the_same_metrics(small:
 def test_two_processes_give_the_same_by_nproc_and_by_torchrun(
     small: Path, tmp_path: Path, hostile_folder: Path
 ) -> None:
-    few = ("--set", "models=[resnet: {width: 16, epochs: 3}]")
+    few = ("--set", "models=[tabm: {width: 16, epochs: 3}]")
     shared = _start("gpupipe", "run", small, *few, "--nproc", 2, "--output", tmp_path / "nproc", cwd=hostile_folder)
     launch = ("torch.distributed.run", "--nproc-per-node", 2, "-m", "gpupipe", "run", small, *few)
     launched = _start(*launch, "--output", tmp_path / "torchrun", cwd=tmp_path)

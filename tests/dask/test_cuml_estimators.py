@@ -22,7 +22,7 @@ CASES = [
     for name in MODELS.names()
     if name not in ("best", "estimator")
     for task in sorted(MODELS.get(name).tasks)
-    if name not in ("mlp", "resnet", "ft_transformer", "xgboost")  # trained without cuml.dask
+    if name not in ("mlp", "tabm", "ft_transformer", "xgboost")  # trained without cuml.dask
 ]
 TOGETHER = [(name, task) for name, task in CASES if MODELS.get(name)().estimator_name(task) in ESTIMATORS]
 

@@ -22,7 +22,7 @@ TARGETS: dict[str, str | list[str]] = {
 PARAMS: dict[str, dict[str, Any]] = {
     "xgboost": {"n_estimators": 60, "max_depth": 3},
     "random_forest": {"n_estimators": 200, "max_depth": 8, "min_samples_leaf": 5},
-    **{name: {"precision": "float32"} for name in ("mlp", "resnet", "ft_transformer")},  # as on the host
+    **{name: {"precision": "float32"} for name in ("mlp", "tabm", "ft_transformer")},  # as on the host
     "kmeans": {"n_clusters": 4, "n_init": 10},
     "pca": {"n_components": 5},
 }

@@ -8,32 +8,45 @@ import numpy as np
 import torch
 
 from gpupipe.models.fitted.base import FittedModel
-from gpupipe.models.neural.architecture import Architecture, Kind
+from gpupipe.models.neural.architecture import Architecture
+from gpupipe.models.neural.embeddings import NumberEmbedding
 from gpupipe.models.neural.fitted.pytorch import FittedNeural
 from gpupipe.models.neural.fitted.scorer import Served
 from gpupipe.models.neural.modules import Network
 from gpupipe.tasks import Task
 
-KINDS: tuple[Kind, ...] = ("mlp", "resnet", "ft_transformer")
+VARIANTS: dict[str, dict[str, Any]] = {
+    "mlp": {},
+    "realmlp": {
+        "kind": "mlp", "number_encoding": "periodic", "parametrization": "ntk", "activation": "selu",
+    },
+    "tabm": {"members": 3},
+    "resnet": {},
+    "ft_transformer": {},
+}  # fmt: skip
+KINDS = tuple(VARIANTS)
 OUTPUTS: dict[Task, int] = {"binary": 1, "multiclass": 3, "regression": 1}
 N_CLASSES: dict[Task, int] = {"binary": 2, "multiclass": 3, "regression": 0}
 
 
 def fitted(
-    kind: Kind, task: Task, n_numbers: int = 3, cardinalities: tuple[int, ...] = (4, 9), seed: int = 0
+    kind: str, task: Task, n_numbers: int = 3, cardinalities: tuple[int, ...] = (4, 9), seed: int = 0
 ) -> FittedNeural:
     """Return a network with all weights moved at random; its columns have 6, 5 and 4 bins of unlike widths."""
+    shape: dict[str, Any] = {"kind": kind, "hidden": 16, "heads": 2, "attention_dropout": 0.3, **VARIANTS[kind]}
     architecture = Architecture(
-        kind=kind, n_numbers=n_numbers, cardinalities=cardinalities, n_outputs=OUTPUTS[task], n_bins=6,
-        embedding_size=8, depth=2, width=24, hidden=16, heads=2, dropout=0.3, attention_dropout=0.3,
+        n_numbers=n_numbers, cardinalities=cardinalities, n_outputs=OUTPUTS[task], n_bins=6, embedding_size=8, depth=2,
+        width=24, dropout=0.3, **shape,
     )  # fmt: skip
     with torch.random.fork_rng(devices=[]), torch.no_grad():
         torch.manual_seed(seed)
         network = Network(architecture)
         for weights in network.parameters():
             weights.add_(torch.randn_like(weights), alpha=0.3)
-        if network.numbers is not None:
+        if isinstance(network.numbers, NumberEmbedding):
             network.numbers.set_edges([torch.randn(7 - j).sort().values for j in range(n_numbers)])
+        elif network.numbers is not None:
+            network.numbers.learn_columns(torch.randn(20, n_numbers))
     served = Served(network, task, 2_000.0, 12.5).eval()
     names = tuple(f"column {j}" for j in range(architecture.n_tokens))
     return FittedNeural(served, task, names, N_CLASSES[task], tuple(range(N_CLASSES[task])))
@@ -58,17 +71,24 @@ class Reference:
     """The formulas of the papers, for the weights of a network."""
 
     def __init__(self, model: FittedNeural) -> None:
-        self.architecture = model.estimator.architecture
+        self.architecture, self.task = model.estimator.architecture, model.task
         state = model.estimator.state_dict()
         self.w = {name.removeprefix("network."): value.double().numpy() for name, value in state.items()}
 
     def scores(self, X: Any) -> Any:
-        tokens = self.tokens(X.astype(np.float64))
-        return self.linear("head", getattr(self, self.architecture.kind)(tokens))
+        tokens, a = self.tokens(X.astype(np.float64)), self.architecture
+        if a.kind == "tabm":
+            return self.tabm(tokens)
+        if a.parametrization == "ntk":
+            return self.realmlp(tokens)
+        return self.linear("head", getattr(self, a.kind)(tokens))
 
     def tokens(self, X: Any) -> Any:
         found = []
         for j in range(self.architecture.n_numbers):
+            if self.architecture.number_encoding == "periodic":
+                found.append(self.periodic(j, X[:, j]))
+                continue
             lower, width = self.w["numbers.lower"][j], self.w["numbers.width"][j]
             bins = [np.interp(X[:, j], [a, a + w], [0.0, 1.0]) for a, w in zip(lower, width, strict=True) if a < 1e38]
             vector = np.column_stack(bins) @ self.w["numbers.weight"][j, : len(bins)]
@@ -78,6 +98,42 @@ class Reference:
             found.append(self.w["categories.table.weight"][start + X[:, j].astype(int)])
             start += n_ids
         return np.stack(found, axis=1)
+
+    def periodic(self, j: int, x: Any) -> Any:
+        x = (x - self.w["numbers.center"][j]) * self.w["numbers.scale"][j]
+        x = x / np.sqrt(1.0 + x**2 / 9.0)
+        waves = np.cos(np.outer(x, self.w["numbers.frequency"][j]) + self.w["numbers.phase"][j])
+        return np.column_stack([waves @ self.w["numbers.weight"][j] + self.w["numbers.bias"][j], x])
+
+    def realmlp(self, tokens: Any) -> Any:
+        def linear(name: str, x: Any) -> Any:
+            weight = self.w[f"{name}.weight"]
+            return x @ weight.T / np.sqrt(weight.shape[1]) + self.w[f"{name}.bias"]
+
+        x = tokens.reshape(len(tokens), -1) * self.w["body.1.weight"]
+        for layer in (2, 5):
+            x = linear(f"body.{layer}", x)
+            selu = 1.0507009873554805 * np.where(x > 0, x, 1.6732632423543772 * (np.exp(np.minimum(x, 0.0)) - 1.0))
+            x = x + self.w[f"body.{layer + 1}.weight"] * (selu - x)
+        return linear("head", x)
+
+    def tabm(self, tokens: Any) -> Any:
+        """Return the logits of the mean probability of the members, or their mean value."""
+        scores = []
+        for scale, weight, bias in zip(
+            self.w["body.1.weight"], self.w["head.weight"], self.w["head.bias"], strict=True
+        ):
+            x = tokens.reshape(len(tokens), -1) * scale
+            for layer in (2, 5):
+                x = np.maximum(self.linear(f"body.{layer}", x), 0.0)
+            scores.append(x @ weight + bias)
+        score = np.stack(scores)
+        if self.task == "regression":
+            return score.mean(axis=0)
+        if self.task == "binary":
+            share = (1.0 / (1.0 + np.exp(-score))).mean(axis=0)
+            return np.log(share / (1.0 - share))
+        return np.log((np.exp(score) / np.exp(score).sum(axis=2, keepdims=True)).mean(axis=0))
 
     def mlp(self, tokens: Any) -> Any:
         x = tokens.reshape(len(tokens), -1)

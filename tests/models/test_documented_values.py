@@ -26,7 +26,7 @@ NEEDED: dict[tuple[str, str, Any], dict[str, Any]] = {
     ("ridge", "solver", "lbfgs"): {"positive": True},
 }
 UNTRAINED = {"best", "estimator"}  # trained by a run, and from a file
-NETWORKS = {"mlp", "resnet", "ft_transformer"}
+NETWORKS = {"mlp", "tabm", "ft_transformer"}
 ALWAYS = ("binary", "regression", "clustering", "embedding")  # the other tasks at night
 
 

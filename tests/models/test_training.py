@@ -30,14 +30,14 @@ PARAMS: dict[str, dict[str, Any]] = {
     "xgboost": {"n_estimators": 30, "max_depth": 3},
     "lightgbm": {"n_estimators": 60},
     "catboost": {"iterations": 60},
-    **{name: {"batch_size": 32, "learning_rate": 3e-3} for name in ("mlp", "resnet", "ft_transformer")},
+    **{name: {"batch_size": 32, "learning_rate": 3e-3} for name in ("mlp", "tabm", "ft_transformer")},
     "kmeans": {"n_clusters": 3},
     "pca": {"n_components": 3},
 }
 
 
 # A network is saved and seeded in the same way whatever its task; tests/models/neural has the heads of each.
-NETWORK_TASKS = {"mlp": "binary", "resnet": "regression", "ft_transformer": "multiclass"}
+NETWORK_TASKS = {"mlp": "binary", "tabm": "regression", "ft_transformer": "multiclass"}
 ONCE_A_NETWORK = [(name, task) for name, task in CASES if NETWORK_TASKS.get(name, task) == task]
 
 Fitted = Callable[[str, str], FittedModel]

@@ -19,7 +19,7 @@ FEW_ROUNDS = {
     "xgboost": {"n_estimators": 20},
     "lightgbm": {"n_estimators": 20},
     "catboost": {"iterations": 20},
-    **{name: {"epochs": 8, "batch_size": 32} for name in ("mlp", "resnet", "ft_transformer")},
+    **{name: {"epochs": 8, "batch_size": 32} for name in ("mlp", "tabm", "ft_transformer")},
 }
 
 

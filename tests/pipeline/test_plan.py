@@ -133,7 +133,7 @@ def peak_of_a_run(folder: Path, document: dict) -> tuple[int, int]:
 
 
 @pytest.mark.nightly  # by day, estimates are compared with what they add up
-@pytest.mark.parametrize(("rows", "models"), [(400_000, ["xgboost"]), (20_000, [{"resnet": {"epochs": 1}}])])
+@pytest.mark.parametrize(("rows", "models"), [(400_000, ["xgboost"]), (20_000, [{"tabm": {"epochs": 1}}])])
 def test_the_peak_is_near_that_of_a_real_process(rows, models, tmp_path):
     source = {**CHURN["source"], "rows": rows, "cache": False}
     predicted, real = peak_of_a_run(tmp_path, {**CHURN, "source": source, "models": models})
@@ -222,7 +222,7 @@ def test_an_assumed_gpu_leaves_text_files_to_the_host_which_is_not_a_fallback(ta
     assert stages["features"].device == "gpu"
 
 
-NETWORKS = ["mlp", "resnet", "ft_transformer"]
+NETWORKS = ["mlp", "tabm", "ft_transformer"]
 
 
 def test_networks_are_planned_and_pytorch_is_not_imported(tmp_path):
@@ -239,8 +239,8 @@ def test_networks_are_planned_and_pytorch_is_not_imported(tmp_path):
 
 def test_a_network_takes_more_with_larger_batches_and_is_trained_by_pytorch_on_an_assumed_gpu():
     def device_bytes(batch):
-        _, stages = plan_of(churn(models=[{"resnet": {"batch_size": batch}}]), assume_gpu=16 * GIB)
-        trained, predicted = stages["train resnet"], stages["predict resnet"]
+        _, stages = plan_of(churn(models=[{"tabm": {"batch_size": batch}}]), assume_gpu=16 * GIB)
+        trained, predicted = stages["train tabm"], stages["predict tabm"]
         assert trained.device == predicted.device == "gpu"
         assert "refuse" not in " ".join(trained.notes)
         return trained.peak_device_bytes

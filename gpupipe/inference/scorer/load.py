@@ -22,7 +22,7 @@ def load_scorer(path: str | Path, *, allow_code: bool = False, engine: HostEngin
     """Load a model as a scorer of single rows, and check each of its files.
 
     It imports neither Arrow nor pandas, and needs them for values of rare types only. XGBoost and linear models need no
-    further library; networks need ONNX Runtime or PyTorch, the others scikit-learn.
+    further library, nor do `mlp` and `tabm`; other networks need ONNX Runtime or PyTorch, the others scikit-learn.
 
     Parameters
     ----------

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from itertools import accumulate
 
 import torch
 from torch import Tensor, nn
 
+from gpupipe.models.neural.architecture import N_FREQUENCIES
+
 MOST_ROWS = 1 << 18  # quantiles are computed from about this many evenly spaced rows
 MOST = 1e38  # largest absolute value of an edge, so that differences of edges are finite in float32
+LEAST_WIDTH = 1e-30  # smallest range that numbers are divided by
+MOST_SCALED = 1e6  # largest scaled number, whose square is finite
 NEVER = 3e38  # lower edge of an unused bin, which no value reaches
 
 
@@ -38,6 +43,10 @@ class NumberEmbedding(nn.Module):
         if not self.weight.is_meta:  # without memory; PyTorch would import its compiler to do nothing
             nn.init.normal_(self.weight, std=(2.0 / max(1, n_bins)) ** 0.5)
 
+    def learn_columns(self, sample: Tensor) -> None:
+        """Set the bins from training rows, shape (n, n_numbers)."""
+        self.set_edges([bin_edges(column, self.lower.shape[1]) for column in sample.T])
+
     def set_edges(self, edges: Sequence[Tensor]) -> None:
         """Set the bins from the edges of each column: ascending, at least two."""
         for column, found in enumerate(edges):
@@ -49,6 +58,48 @@ class NumberEmbedding(nn.Module):
         """Return the vectors, float32, shape (n, n_numbers, size), of numbers of shape (n, n_numbers)."""
         share = ((numbers.T.unsqueeze(-1) - self.lower.unsqueeze(1)) / self.width.unsqueeze(1)).clamp(0.0, 1.0)
         return torch.relu(torch.bmm(share, self.weight) + self.bias).transpose(0, 1)
+
+
+class PeriodicEmbedding(nn.Module):
+    """Embedding of numbers: cosines with learned frequencies, then a separate linear layer for each column.
+
+    The last component of a vector is the number itself. Numbers are centered by their median, scaled by their
+    interquartile range and smoothly clipped to (-3, 3), so that outliers do not matter (embeddings "PBLD" and
+    preprocessing of RealMLP, Holzmüller et al. 2024, section 3). Vectors have length `size`.
+    """
+
+    # center, scale: buffers of float32, shape (n_numbers,); see `learn_columns`.
+    center: Tensor
+    scale: Tensor
+
+    def __init__(self, n_numbers: int, size: int) -> None:
+        super().__init__()
+        self.register_buffer("center", torch.zeros(n_numbers))
+        self.register_buffer("scale", torch.ones(n_numbers))
+        self.frequency = nn.Parameter(torch.empty(n_numbers, 1, N_FREQUENCIES))
+        self.phase = nn.Parameter(torch.empty(n_numbers, 1, N_FREQUENCIES))
+        self.weight = nn.Parameter(torch.empty(n_numbers, N_FREQUENCIES, size - 1))
+        self.bias = nn.Parameter(torch.empty(n_numbers, 1, size - 1))
+        if not self.weight.is_meta:
+            nn.init.normal_(self.frequency, std=0.2 * math.pi)
+            nn.init.uniform_(self.phase, -math.pi, math.pi)
+            for values in (self.weight, self.bias):
+                nn.init.uniform_(values, -(N_FREQUENCIES**-0.5), N_FREQUENCIES**-0.5)
+
+    def learn_columns(self, sample: Tensor) -> None:
+        """Set center and scale of each column from training rows, shape (n, n_numbers); a constant becomes 0."""
+        for j, column in enumerate(sample.T):
+            rows = column[:: max(1, len(column) // MOST_ROWS)].clamp(-MOST, MOST).sort().values
+            least, low, middle, high, most = _quantiles(rows, 5)
+            width = high - low if high > low else (most - least) / 2.0
+            self.center[j], self.scale[j] = middle, 1.0 / width if width > LEAST_WIDTH else 0.0
+
+    def forward(self, numbers: Tensor) -> Tensor:
+        """Return the vectors, float32, shape (n, n_numbers, size), of numbers of shape (n, n_numbers)."""
+        scaled = ((numbers.clamp(-MOST, MOST) - self.center) * self.scale).clamp(-MOST_SCALED, MOST_SCALED)
+        column = (scaled * torch.rsqrt(1.0 + scaled.square() / 9.0)).T.unsqueeze(-1)
+        waves = torch.cos(torch.addcmul(self.phase, column, self.frequency))
+        return torch.cat([torch.bmm(waves, self.weight) + self.bias, column], dim=2).transpose(0, 1)
 
 
 class CategoryEmbedding(nn.Module):

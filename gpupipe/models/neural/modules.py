@@ -1,27 +1,27 @@
-"""PyTorch modules of the networks: perceptron, residual network and FT-Transformer.
+"""PyTorch modules of the networks: perceptrons, residual network and FT-Transformer.
 
-All three follow Gorishniy, Rubachev, Khrulkov, Babenko, "Revisiting Deep Learning Models for Tabular Data", NeurIPS
-2021, section 3, with two differences: `NumberEmbedding` embeds numbers, and the residual network normalizes each row
-instead of each column of the batch. Predictions therefore do not depend on the other rows of a batch, nor training on
-the number of processes.
+Perceptrons are in `gpupipe.models.neural.perceptron`. The other networks follow Gorishniy, Rubachev, Khrulkov, Babenko,
+"Revisiting Deep Learning Models for Tabular Data", NeurIPS 2021, section 3, with two differences: `NumberEmbedding`
+embeds numbers, and the residual network normalizes each row instead of each column of the batch. Predictions therefore
+do not depend on the other rows of a batch, nor training on the number of processes.
 """
 
 from __future__ import annotations
-
-from itertools import pairwise
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
 from gpupipe.models.neural.architecture import Architecture
-from gpupipe.models.neural.embeddings import CategoryEmbedding, NumberEmbedding
+from gpupipe.models.neural.embeddings import CategoryEmbedding, NumberEmbedding, PeriodicEmbedding
+from gpupipe.models.neural.perceptron import NtkLinear, perceptron
 
 
 class Network(nn.Module):
     """Embeddings, a body and a linear head; ``forward(numbers, ids)`` returns one row of scores per row.
 
-    `numbers` is None without numeric columns, `categories` without categorical columns.
+    With members, it returns one row of scores for each of them; see `gpupipe.models.neural.perceptron`. `numbers` is
+    None without numeric columns, `categories` without categorical columns.
     """
 
     def __init__(self, architecture: Architecture) -> None:
@@ -29,15 +29,31 @@ class Network(nn.Module):
         self.architecture = architecture
         size = architecture.embedding_size
         numbers, cardinalities = architecture.n_numbers, architecture.cardinalities
-        self.numbers = NumberEmbedding(numbers, architecture.n_bins, size) if numbers else None
+        self.numbers: NumberEmbedding | PeriodicEmbedding | None = None
+        if numbers and architecture.number_encoding == "periodic":
+            self.numbers = PeriodicEmbedding(numbers, size)
+        elif numbers:
+            self.numbers = NumberEmbedding(numbers, architecture.n_bins, size)
         self.categories = CategoryEmbedding(cardinalities, size) if cardinalities else None
-        self.body, width = BODIES[architecture.kind](architecture)
-        self.head = nn.Linear(width, architecture.n_outputs)
+        self.body, self.head = BODIES[architecture.kind](architecture)
+
+    @torch.no_grad()
+    def initialize(self, numbers: Tensor, ids: Tensor | None) -> None:
+        """Initialize layers by their outputs on training rows, where the parametrization has that; see `NtkLinear`."""
+        if self.architecture.parametrization == "standard":
+            return
+        x = self.embed(numbers, ids)
+        assert isinstance(self.body, nn.Sequential)
+        for layer in [*self.body, self.head]:
+            if isinstance(layer, NtkLinear):
+                layer.initialize(x)
+            x = x if isinstance(layer, nn.Dropout) else layer(x)
 
     def forward(self, numbers: Tensor, ids: Tensor | None) -> Tensor:
         """Return scores, shape (n, n_outputs), of numbers, float32, (n, n_numbers), and ids, int32, (n, n_categories).
 
-        Scores are logits for classification (one output for two classes), and the standardized target for regression.
+        With members, the shape is (n, members, n_outputs). Scores are logits for classification (one output for two
+        classes), and the standardized target for regression.
         """
         return self.score_tokens(self.embed(numbers, ids))
 
@@ -49,8 +65,9 @@ class Network(nn.Module):
         return torch.cat(tokens, dim=1)
 
     def score_tokens(self, tokens: Tensor) -> Tensor:
-        """Return scores, shape (n, n_outputs), of tokens."""
-        return self.head(self.body(tokens))
+        """Return the scores of tokens."""
+        scores: Tensor = self.head(self.body(tokens))
+        return scores
 
 
 class ResidualBlock(nn.Module):
@@ -135,23 +152,15 @@ class Transformer(nn.Module):
         return torch.relu(self.norm(x[:, 0]))
 
 
-def _mlp(architecture: Architecture) -> tuple[nn.Module, int]:
-    widths = [architecture.n_tokens * architecture.embedding_size, *[architecture.width] * architecture.depth]
-    layers: list[nn.Module] = [nn.Flatten(1)]
-    for inner, outer in pairwise(widths):
-        layers += [nn.Linear(inner, outer), nn.ReLU(), nn.Dropout(architecture.dropout)]
-    return nn.Sequential(*layers), architecture.width
-
-
-def _resnet(architecture: Architecture) -> tuple[nn.Module, int]:
-    a = architecture
+def _resnet(a: Architecture) -> tuple[nn.Module, nn.Module]:
     blocks = [ResidualBlock(a.width, a.hidden, a.hidden_dropout, a.dropout) for _ in range(a.depth)]
     first = nn.Linear(a.n_tokens * a.embedding_size, a.width)
-    return nn.Sequential(nn.Flatten(1), first, *blocks, nn.LayerNorm(a.width), nn.ReLU()), a.width
+    body = nn.Sequential(nn.Flatten(1), first, *blocks, nn.LayerNorm(a.width), nn.ReLU())
+    return body, nn.Linear(a.width, a.n_outputs)
 
 
-def _transformer(architecture: Architecture) -> tuple[nn.Module, int]:
-    return Transformer(architecture), architecture.embedding_size
+def _transformer(a: Architecture) -> tuple[nn.Module, nn.Module]:
+    return Transformer(a), nn.Linear(a.embedding_size, a.n_outputs)
 
 
-BODIES = {"mlp": _mlp, "resnet": _resnet, "ft_transformer": _transformer}
+BODIES = {"mlp": perceptron, "tabm": perceptron, "resnet": _resnet, "ft_transformer": _transformer}

@@ -1,4 +1,4 @@
-"""Settings of the neural models ``mlp``, ``resnet`` and ``ft_transformer``, without importing PyTorch."""
+"""Settings of the neural models ``mlp``, ``tabm`` and ``ft_transformer``, without importing PyTorch."""
 
 from __future__ import annotations
 
@@ -17,22 +17,30 @@ from gpupipe.models.base import (
     PositiveInt,
     Share,
 )
-from gpupipe.models.neural.architecture import Architecture, Kind
-from gpupipe.tasks import SUPERVISED, Task
+from gpupipe.models.neural.architecture import Activation, Architecture, Kind, NumberEncoding, Parametrization
+from gpupipe.tasks import CLASSIFICATION, SUPERVISED, Task
 
 if TYPE_CHECKING:
     from gpupipe.backends.base import Backend
 
 Rate = Annotated[float, Field(ge=0, lt=1)]
-LEAST_BATCH = 256
+LEAST_BATCH = 64
 MOST_BATCH = 4096
 STEPS_PER_EPOCH = 64
 ROWS_PER_BIN = 32  # with fewer rows per bin, a network overfits
 
 # AdamW at a constant rate, stopped after 16 epochs without a better loss on a fifth of the rows: the protocol of
 # Gorishniy et al., Revisiting Deep Learning Models for Tabular Data (NeurIPS 2021, https://arxiv.org/abs/2106.11959),
-# with the 256 epochs of RealMLP-TD as a limit. RealMLP's learning rate belongs to its own parametrization.
-_STOP = {"epochs": 256, "patience": 16, "schedule": "constant", "validation_fraction": 0.2}
+# with the 256 epochs of RealMLP-TD as a limit.
+_STOP: dict[str, Any] = {"epochs": 256, "patience": 16, "schedule": "constant", "validation_fraction": 0.2}
+_REAL_MLP: dict[str, Any] = {
+    "epochs": 64, "patience": None, "schedule": "coslog4", "validation_fraction": 0.2,
+    "learning_rate": 0.04, "weight_decay": 2e-2, "gradient_clip": None, "parametrization": "ntk", "activation": "selu",
+    "number_encoding": "periodic", "embedding_size": 8, "width": 256, "depth": 3, "dropout": 0.15,
+}  # fmt: skip
+_TABM: dict[str, Any] = {
+    **_STOP, "members": 32, "width": 256, "depth": 2, "dropout": 0.1, "learning_rate": 2e-3, "weight_decay": 3e-4,
+}  # fmt: skip
 
 
 class NeuralSettings(ModelSettings):
@@ -61,8 +69,11 @@ class NeuralSettings(ModelSettings):
     weight_decay: NonNegative = Field(
         1e-4, description="Weight decay of AdamW on weight matrices; biases, norms and embeddings have none."
     )
-    schedule: Literal["cosine", "constant"] = Field(
-        "cosine", description="Learning rate after the warm-up. cosine: falls to 0 at the last epoch. constant: stays."
+    schedule: Literal["cosine", "constant", "coslog4"] = Field(
+        "cosine",
+        description="Learning rate after the warm-up. cosine: falls to 0 at the last epoch. constant: stays. coslog4: "
+        "four cosine cycles without warm-up, each twice as long as the one before. Within a time limit, the schedule "
+        "ends with the last epoch that fits.",
     )
     warmup: Rate = Field(0.05, description="Fraction of all steps in which the learning rate rises from 0.")
     patience: PositiveInt | None = Field(
@@ -117,49 +128,59 @@ class NeuralSettings(ModelSettings):
 class Mlp(NeuralSettings):
     """Multi-layer perceptron: a classifier or a regressor, by the task.
 
-    Runs in PyTorch on the CPU or the GPU (``pip install 'gpupipe[torch]'``). It reads the embedding view: numbers get a
-    piecewise-linear encoding, categories an embedding. ``depth`` layers of ``width`` units follow, with dropout after
-    each.
+    Runs in PyTorch on the CPU or the GPU (``pip install 'gpupipe[torch]'``). It reads the embedding view: numbers and
+    categories get a vector each. ``depth`` layers of ``width`` units follow, with dropout after each.
 
-    Tuned values of parameters that are not stated: layers, dropout and weight decay are those of RealMLP-TD (Holzmüller
-    et al. 2024, https://arxiv.org/abs/2407.04491).
+    Tuned values of parameters that are not stated are those of RealMLP-TD (Holzmüller et al. 2024,
+    https://arxiv.org/abs/2407.04491), with fewer epochs, and without label smoothing, which its authors and TabArena
+    switch off where probabilities count. All categories get an embedding of the same size as numbers.
     """
 
     kind = "mlp"
     tuned: ClassVar[Mapping[Task, Mapping[str, Any]]] = {
-        task: _STOP | {"width": 256, "depth": 3, "dropout": 0.15, "weight_decay": 2e-2} for task in SUPERVISED
+        task: _REAL_MLP | ({} if task in CLASSIFICATION else {"activation": "mish", "learning_rate": 0.2})
+        for task in SUPERVISED
     }
 
     embedding_size: PositiveInt = Field(16, description="Length of the vector of each number and each category.")
     depth: PositiveInt = Field(3, description="Number of layers.")
     width: PositiveInt = Field(256, description="Units per layer.")
     dropout: Rate = Field(0.2, description="Dropout probability after each layer.")
+    number_encoding: NumberEncoding = Field(
+        "piecewise_linear",
+        description="Encoding of numbers. piecewise_linear: position in n_bins bins. periodic: 16 cosines with learned "
+        "frequencies, next to the number; n_bins is not used.",
+    )
+    parametrization: Parametrization = Field(
+        "standard",
+        description="standard: PyTorch's initialization. ntk: that of RealMLP: weights divided by the square root of "
+        "the number of inputs, a learned scale of each input, separate learning rates of scales, biases, activations "
+        "and frequencies, and dropout and weight decay that fall to 0 in the second half of the training.",
+    )
+    activation: Activation = Field(
+        "relu", description="Activation of each layer; with ntk, each unit learns the strength of its activation."
+    )
 
 
-@MODELS.register("resnet")
-class ResNet(NeuralSettings):
-    """Residual network: a classifier or a regressor, by the task.
+@MODELS.register("tabm")
+class TabM(NeuralSettings):
+    """Ensemble of perceptrons that share their layers (TabM): a classifier or a regressor, by the task.
 
     Runs in PyTorch on the CPU or the GPU (``pip install 'gpupipe[torch]'``). It reads the embedding view: numbers get a
-    piecewise-linear encoding, categories an embedding. ``depth`` residual blocks follow, each of which widens ``width``
-    to ``hidden`` units and back.
-
-    Tuned values of parameters that are not stated: layers and dropout are the defaults of the authors of tabular
-    ResNet (Gorishniy et al. 2021, https://arxiv.org/abs/2106.11959); the weight decay is TabZilla's.
+    piecewise-linear encoding, categories an embedding. Each of the ``members`` scales these inputs by its own learned
+    weights, passes them through the ``depth`` layers that all members share, and has its own output layer (TabM-mini,
+    Gorishniy et al. 2025, https://arxiv.org/abs/2410.24210). Members are trained side by side, each on its own loss; a
+    prediction is the mean of their probabilities or values, and early stopping follows the loss of that mean.
     """
 
-    kind = "resnet"
-    tuned: ClassVar[Mapping[Task, Mapping[str, Any]]] = {
-        task: _STOP | {"depth": 2, "width": 192, "hidden": 384, "hidden_dropout": 0.15, "weight_decay": 1e-2}
-        for task in SUPERVISED
-    }
+    kind = "tabm"
+    tuned: ClassVar[Mapping[Task, Mapping[str, Any]]] = {task: _TABM for task in SUPERVISED}
 
     embedding_size: PositiveInt = Field(16, description="Length of the vector of each number and each category.")
-    depth: PositiveInt = Field(2, description="Number of blocks.")
-    width: PositiveInt = Field(128, description="Units between blocks.")
-    hidden: PositiveInt = Field(256, description="Units inside a block.")
-    dropout: Rate = Field(0.0, description="Dropout probability after each block.")
-    hidden_dropout: Rate = Field(0.2, description="Dropout probability inside a block.")
+    depth: PositiveInt = Field(2, description="Number of layers.")
+    width: PositiveInt = Field(128, description="Units per layer.")
+    dropout: Rate = Field(0.1, description="Dropout probability after each layer.")
+    members: Annotated[int, Field(ge=2, le=1024)] = Field(32, description="Number of perceptrons.")
 
 
 @MODELS.register("ft_transformer")

@@ -19,7 +19,6 @@ from gpupipe.errors import ConfigError
 from gpupipe.models.context import never_stop
 from gpupipe.models.neural.architecture import Architecture
 from gpupipe.models.neural.checkpoint import Checkpoint
-from gpupipe.models.neural.embeddings import bin_edges
 from gpupipe.models.neural.modules import Network
 from gpupipe.models.neural.ranks.collectives import Communicator
 from gpupipe.models.neural.settings import NeuralSettings
@@ -33,6 +32,8 @@ from gpupipe.tensors.handover import hand_over
 from gpupipe.tensors.receipt import Receipt
 from gpupipe.tensors.shuffle import RankBatches
 from gpupipe.typing import Array
+
+INITIAL_ROWS = 1024  # a network is initialized by its outputs on about this many training rows
 
 
 @dataclass(frozen=True)
@@ -148,7 +149,7 @@ def train_rank(
     spec: TrainingSpec = processes.broadcast(
         replace(own_spec, n_epochs=problem.n_epochs, quantiles=problem.quantiles, targets=problem.targets)
     )
-    network = _new_network(architecture, spec.seed, shard.sample).to(device)
+    network = _new_network(architecture, spec.seed, shard).to(device)
     trainer = _trainer(network, spec, shard, problem.heights, processes)
     with _compiler_explained(spec.model.compile):
         progress = trainer.run(checkpoint, safe_point, show_nothing if processes.rank else show_progress)
@@ -157,13 +158,15 @@ def train_rank(
     return TrainedNetwork(network, progress, spec, processes.size)
 
 
-def _new_network(architecture: Architecture, seed: int, sample: Tensor | None) -> Network:
-    """Return the initial network on the host; without a sample, it receives its bins from rank 0 when it is wrapped."""
+def _new_network(architecture: Architecture, seed: int, shard: TrainingShard) -> Network:
+    """Return the initial network on the host; without a sample, rank 0 sends it when it is wrapped."""
     torch.manual_seed(seed)
     network = Network(architecture)
-    if network.numbers is not None and sample is not None:
-        columns = (sample[:, j] for j in range(architecture.n_numbers))
-        network.numbers.set_edges([bin_edges(column, architecture.n_bins) for column in columns])
+    if shard.sample is not None:
+        if network.numbers is not None:
+            network.numbers.learn_columns(shard.sample)
+        few = take_rows(shard.training, slice(None, None, max(1, len(shard.training) // INITIAL_ROWS)))
+        network.initialize(few.features.cpu(), None if few.ids is None else few.ids.cpu())
     return network
 
 

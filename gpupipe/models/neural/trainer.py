@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import asdict, dataclass, field
@@ -14,8 +15,16 @@ from torch.nn import functional as F
 
 from gpupipe.backends.out_of_memory import is_out_of_memory
 from gpupipe.errors import ConfigError
-from gpupipe.models.context import DeadlineReached, never_stop
+from gpupipe.models.context import DeadlineReached, TimedSafePoint, never_stop
+from gpupipe.models.neural.embeddings import PeriodicEmbedding
 from gpupipe.models.neural.modules import Network
+from gpupipe.models.neural.perceptron import (
+    InputScale,
+    MemberHeads,
+    NtkLinear,
+    ParametricActivation,
+    combine_members,
+)
 from gpupipe.models.neural.training_spec import TrainingSpec
 from gpupipe.models.progress import ProgressReport, ShowProgress, show_nothing
 from gpupipe.tasks import TargetSpec, Task
@@ -27,6 +36,9 @@ if TYPE_CHECKING:
     from gpupipe.tensors.batches import Batches
 
 PRECISIONS = {"bf16": torch.bfloat16, "fp16": torch.float16}
+NTK_BETAS = 0.9, 0.95
+# Factors of the learning rate and of the weight decay, which AdamW multiplies by the rate.
+NTK_FACTORS = {InputScale: (6.0, 6.0), ParametricActivation: (0.1, 0.1), PeriodicEmbedding: (0.1, 0.1)}
 
 
 @dataclass
@@ -55,6 +67,29 @@ class Progress:
         waited = len(self.epochs) - 1 - self.best
         epochs, patience = spec.model.epochs, spec.model.patience
         return len(self.epochs) >= epochs or (patience is not None and waited >= patience)
+
+
+@dataclass
+class Pace:
+    """Position in the schedules of a training of `n_steps` steps, which a deadline can shorten."""
+
+    n_steps: int
+    start: tuple[int, float] = (0, 0.0)  # a step, and its fraction of the schedules
+
+    def fraction(self, step: int) -> float:
+        """Return the position of a step in the schedules, from 0 to 1."""
+        first, reached = self.start
+        return min(1.0, reached + (1.0 - reached) * (step - first) / self.n_steps)
+
+    def shorten(self, step: int, n_steps: int) -> None:
+        """End the schedules `n_steps` after a step, unless they end earlier."""
+        if n_steps < self.start[0] + self.n_steps - step:
+            self.start, self.n_steps = (step, self.fraction(step)), max(1, n_steps)
+
+
+def flat_cosine(fraction: float) -> float:
+    """Return 1 in the first half of a schedule, then half a cosine down to 0."""
+    return 1.0 if fraction <= 0.5 else 0.5 * (1.0 + math.cos(math.pi * (2.0 * fraction - 1.0)))
 
 
 class Trainer:
@@ -95,12 +130,17 @@ class Trainer:
         # Each row has the same weight in the loss of a step, on whichever process; PyTorch averages over processes.
         self.shared = processes.wrap(network)
         self.forward = torch.compile(self.shared) if self.settings.compile else self.shared
-        groups = _parameter_groups(network, self.settings.weight_decay)
-        self.optimizer = torch.optim.AdamW(groups, lr=self.settings.learning_rate)
+        groups = _parameter_groups(network)
+        self.is_ntk = network.architecture.parametrization == "ntk"
+        self.optimizer = torch.optim.AdamW(
+            groups, lr=self.settings.learning_rate, betas=NTK_BETAS if self.is_ntk else (0.9, 0.999)
+        )
+        self.dropouts = [(each, each.p) for each in network.modules() if isinstance(each, nn.Dropout)]
         self.scaler = torch.amp.GradScaler(self.device.type, enabled=spec.precision == "fp16")
         self.progress = Progress()
         self._levels = torch.tensor(spec.quantiles, device=self.device) if spec.quantiles else None
         self._at = 0, 0  # the current epoch, and its completed steps
+        self._pace = Pace(self.settings.epochs * len(rows_of_steps))
 
     def run(
         self,
@@ -122,12 +162,14 @@ class Trainer:
             self.progress.damage = checkpoint.damage
         if state is None or state["processes"] != self.processes.size:
             self._find_micro_batch()
+        n_before, start = len(self.progress.epochs), time.perf_counter()
         with show_progress(self.report):
             while not self.progress.is_over(self.spec):
                 self._epoch(len(self.progress.epochs))
                 if checkpoint is not None:
                     checkpoint.save(self.state())
-                if not self.progress.is_over(self.spec) and self._must_end(safe_point):
+                each = (time.perf_counter() - start) / (len(self.progress.epochs) - n_before)
+                if not self.progress.is_over(self.spec) and self._must_end(safe_point, each):
                     break
         if self.progress.best < 0:
             last = self.progress.epochs[-1]
@@ -139,16 +181,26 @@ class Trainer:
         self.network.load_state_dict(self.progress.weights)
         return self.progress
 
-    def _must_end(self, safe_point: Callable[[str], None]) -> bool:
-        """Call the safe point, and return whether the training must end with the best epoch so far."""
+    def _must_end(self, safe_point: Callable[[str], None], epoch_seconds: float) -> bool:
+        """Call the safe point, and return whether the training must end with the best epoch so far.
+
+        With a deadline, the training ends with the last epoch that is predicted to fit, as do its schedules.
+        """
+        # Only held-out rows choose an epoch; other processes would wait for the next one.
+        is_fixed = self.spec.n_epochs is not None or self.processes.size > 1
         try:
             safe_point(f"after epoch {len(self.progress.epochs)}")
         except DeadlineReached:
-            # Only held-out rows choose an epoch; other processes would wait for the next one.
-            if self.progress.best < 0 or self.spec.n_epochs is not None or self.processes.size > 1:
+            if self.progress.best < 0 or is_fixed:
                 raise
             return True
-        return False
+        if is_fixed or not isinstance(safe_point, TimedSafePoint):
+            return False
+        fitting = safe_point.seconds_left / epoch_seconds
+        if fitting < self.settings.epochs:
+            n_steps = len(self.rows_of_steps)
+            self._pace.shorten(len(self.progress.epochs) * n_steps, int(fitting) * n_steps)
+        return fitting < 1.0 and self.progress.best >= 0
 
     def report(self) -> ProgressReport:
         """Return the number of completed epochs, with the latest loss of the held-out rows."""
@@ -166,10 +218,13 @@ class Trainer:
         # Dropout masks depend on seed, epoch and rank only, so that a resumed epoch is the same.
         torch.manual_seed((self.spec.seed << 20) + (number << 8) + self.processes.rank)
         loss = torch.zeros((), device=self.device)
+        pace = self._pace
+        if self.is_ntk and not self.settings.compile:  # a compiled network has the rates as constants
+            for module, rate in self.dropouts:
+                module.p = rate * flat_cosine(pace.fraction(number * len(self.rows_of_steps)))
         # Steps first: zip then stops without making a further batch.
         for step, (n, batch) in enumerate(zip(self.rows_of_steps, self.training, strict=False)):
-            for group in self.optimizer.param_groups:
-                group["lr"] = self.settings.learning_rate * self._rate(number * len(self.rows_of_steps) + step)
+            self._set_rates(number * len(self.rows_of_steps) + step)
             loss += self._step(batch, n) * n
             self._at = number, step + 1
         found = torch.stack([loss / (sum(self.rows_of_steps) * self.processes.size), *self._validation_loss()])
@@ -217,16 +272,28 @@ class Trainer:
             total += loss.detach()
         return total
 
-    def _losses(self, network: Callable[..., Tensor], batch: TensorBatch[Tensor]) -> Tensor:
+    def _losses(self, network: Callable[..., Tensor], batch: TensorBatch[Tensor], is_training: bool = True) -> Tensor:
+        """Return the weighted loss of each row: the mean loss of the members in training, else the loss of their mean.
+
+        Members then learn to be right by themselves, and the epoch with their best mean is chosen.
+        """
         with self._autocast():
-            score = network(batch.features, batch.ids)
+            score = network(batch.features, batch.ids).float()
         assert batch.target is not None
-        spec = self.spec
+        spec, target = self.spec, batch.target
+        members = 1
+        if score.ndim == 3 and is_training:
+            members = score.shape[1]
+            score, target = score.flatten(0, 1), target.repeat_interleave(members, dim=0)
+        elif score.ndim == 3:
+            score = combine_members(score, spec.task, spec.targets)
         losses = (
-            several_losses(spec.targets, score.float(), batch.target)
+            several_losses(spec.targets, score, target)
             if spec.targets
-            else row_losses(spec.task, score.float(), batch.target, self._levels)
+            else row_losses(spec.task, score, target, self._levels)
         )
+        if members > 1:
+            losses = losses.unflatten(0, (-1, members)).mean(dim=1)
         return losses if batch.weight is None else losses * batch.weight
 
     @torch.no_grad()
@@ -236,7 +303,7 @@ class Trainer:
         total, weight = torch.zeros((), device=self.device), torch.zeros((), device=self.device)
         for batch in self.validation:
             for part, _ in _parts(batch, self.progress.micro_batch):
-                total += self._losses(self.network, part).sum()
+                total += self._losses(self.network, part, is_training=False).sum()
             weight += len(batch) if batch.weight is None else batch.weight.sum()
         return total, weight
 
@@ -264,14 +331,24 @@ class Trainer:
         if self.device.type == "cuda":
             torch.cuda.empty_cache()
 
-    def _rate(self, step: int) -> float:
-        """Return the learning rate of a step, counted over all epochs, relative to the highest rate."""
+    def _set_rates(self, step: int) -> None:
+        """Set the learning rate and weight decay of each group for a step, counted over all epochs."""
+        settings, fraction = self.settings, self._pace.fraction(step)
+        rate = settings.learning_rate * self._rate(step, fraction)
+        decay = settings.weight_decay * (flat_cosine(fraction) if self.is_ntk else 1.0)
+        for group in self.optimizer.param_groups:
+            group["lr"], group["weight_decay"] = rate * group["rate_factor"], decay * group["decay_factor"]
+
+    def _rate(self, step: int, fraction: float) -> float:
+        """Return the learning rate of a step relative to the highest rate, at a fraction of the schedule."""
+        if self.settings.schedule == "coslog4":
+            return 0.5 * (1.0 - math.cos(2.0 * math.pi * math.log2(1.0 + 15.0 * fraction)))
         steps = self.settings.epochs * len(self.rows_of_steps)
         warmup = max(1, int(self.settings.warmup * steps))
         rising = min(1.0, (step + 1) / warmup)
         if self.settings.schedule == "constant":
             return rising
-        done = min(1.0, max(0, step - warmup) / max(1, steps - warmup))
+        done = min(1.0, max(0.0, fraction * steps - warmup) / max(1, steps - warmup))
         return min(rising, 0.5 * (1.0 + math.cos(math.pi * done)))
 
     def state(self) -> dict[str, Any]:
@@ -340,11 +417,20 @@ def _parts(batch: TensorBatch[Tensor], n_rows: int) -> Iterator[tuple[TensorBatc
         yield (batch if n_rows >= len(batch) else take_rows(batch, slice(start, stop))), stop >= len(batch)
 
 
-def _parameter_groups(network: Network, weight_decay: float) -> list[dict[str, Any]]:
-    """Return the parameters with weight decay, and those without: biases, norms and embeddings."""
-    matrices = {
-        id(module.weight) for module in [*network.body.modules(), network.head] if isinstance(module, nn.Linear)
-    }
-    decayed = [p for p in network.parameters() if id(p) in matrices]
-    free = [p for p in network.parameters() if id(p) not in matrices]
-    return [{"params": decayed, "weight_decay": weight_decay}, {"params": free, "weight_decay": 0.0}]
+def _parameter_groups(network: Network) -> list[dict[str, Any]]:
+    """Return the parameters by their factors of learning rate and weight decay.
+
+    In the standard parametrization, weight matrices decay; biases, norms, scales and embeddings do not. RealMLP's
+    factors are those of its reference implementation.
+    """
+    groups: dict[tuple[float, float], list[nn.Parameter]] = {}
+    is_ntk = network.architecture.parametrization == "ntk"
+    for module in network.modules():
+        for name, weights in module.named_parameters(recurse=False):
+            factors = (1.0, float(isinstance(module, nn.Linear | MemberHeads) and name == "weight"))
+            if is_ntk and isinstance(module, NtkLinear):
+                factors = (1.0, 1.0) if name == "weight" else (0.1, 0.0)
+            elif is_ntk:
+                factors = next((found for kind, found in NTK_FACTORS.items() if isinstance(module, kind)), (1.0, 1.0))
+            groups.setdefault(factors, []).append(weights)
+    return [{"params": found, "rate_factor": rate, "decay_factor": decay} for (rate, decay), found in groups.items()]

@@ -137,15 +137,16 @@ def least_squares(name: str, n_rows: int, n_columns: int) -> Work:
 def network_weights(a: Architecture) -> tuple[float, float]:
     """Return the weights by which each row is multiplied, and its values that are kept for the gradients.
 
-    For perceptrons and residual networks.
+    For perceptrons.
     """
     tokens = a.n_tokens + 1
-    encoder = float(a.n_numbers * a.n_bins * a.embedding_size)
-    values = 2.5 * a.n_numbers * a.n_bins + 4.0 * tokens * a.embedding_size
+    encoder = float(a.n_numbers * a.encoding_size * a.embedding_size)
+    values = 2.5 * a.n_numbers * a.encoding_size + 4.0 * tokens * a.embedding_size
     width = a.n_tokens * a.embedding_size * a.width
-    block = 2.0 * a.width * a.hidden if a.kind == "resnet" else float(a.width**2)
-    n_blocks = a.depth if a.kind == "resnet" else a.depth - 1
-    return encoder + width + n_blocks * block, values + a.depth * (4.0 * a.width + 2.5 * a.hidden)
+    body, kept = width + (a.depth - 1) * float(a.width**2), a.depth * (4.0 * a.width + 2.5 * a.hidden)
+    if a.members > 1:
+        kept += 2.0 * tokens * a.embedding_size
+    return encoder + a.members * body, values + a.members * kept
 
 
 def network(a: Architecture, n_rows: int, n_epochs: int, n_batches: int) -> Work:

@@ -11,7 +11,7 @@ from typing import Protocol
 import numpy as np
 
 from gpupipe.errors import DataError
-from gpupipe.models.context import DeadlineReached
+from gpupipe.models.context import DeadlineReached, TimedSafePoint
 from gpupipe.random_streams import make_generator
 from gpupipe.splits import Fold
 from gpupipe.training.ensemble.fold_training import EnsembleRows, FoldModel
@@ -45,7 +45,7 @@ class NoFoldModels:
 
 
 @dataclass
-class Deadline:
+class Deadline(TimedSafePoint):
     """Safe point of one training: ends it at a time, and all of them if the run stops.
 
     `end` is in seconds since the start of the search.
@@ -61,6 +61,11 @@ class Deadline:
         if self.training.time.elapsed > self.end:
             self.is_reached = True
             raise DeadlineReached
+
+    @property
+    def seconds_left(self) -> float:
+        """Seconds until the training must end."""
+        return self.end - self.training.time.elapsed
 
 
 @dataclass

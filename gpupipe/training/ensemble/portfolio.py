@@ -21,11 +21,14 @@ from gpupipe.models import MODELS, ModelSettings, early_refusal
 from gpupipe.models.best import PORTFOLIO_MODELS
 from gpupipe.tasks import Task, View
 
-LIBRARIES = {"lightgbm": "lightgbm", "catboost": "catboost", "xgboost": "xgboost", "mlp": "torch", "resnet": "torch"}
+LIBRARIES = {"lightgbm": "lightgbm", "catboost": "catboost", "xgboost": "xgboost", "mlp": "torch", "tabm": "torch"}
 """Module of the optional library that trains a model."""
 
 FORESTS = frozenset({"random_forest", "extra_trees"})
 """Models that are trained once and predict out of bag; their cost is measured on a sample of the rows first."""
+
+NETWORKS = frozenset({"mlp", "tabm"})
+"""Models that are trained for as many epochs as fit into the time that they get."""
 
 BOOSTERS = frozenset({"lightgbm", "catboost", "xgboost", "hist_gradient_boosting"})
 """Models whose rounds take as many times longer as there are classes, from three on."""
@@ -60,6 +63,8 @@ _ENTRIES: tuple[tuple[str, Mapping[str, Any], float], ...] = (
                   "colsample_bytree": 0.4622, "min_child_samples": 3, "subsample": 0.8769, "subsample_freq": 1,
                   "reg_alpha": 0.2375, "reg_lambda": 0.3552}, 3.0),  # TabArena, third
     ("mlp", {}, 10.0),
+    ("tabm", {"members": 8, "width": 128, "embedding_size": 8, "epochs": 40, "schedule": "cosine",
+              "learning_rate": 4e-3}, 12.0),
     ("xgboost", {**_XGBOOST, "learning_rate": 0.0878, "max_depth": 5, "colsample_bytree": 0.6628,
                  "min_child_weight": 0.6294}, 1.0),  # _r89
     ("logistic_regression", {"C": 0.05}, 0.3),
@@ -69,7 +74,6 @@ _ENTRIES: tuple[tuple[str, Mapping[str, Any], float], ...] = (
      3.0),  # _r177
     ("lightgbm", {**_LIGHTGBM, "learning_rate": 0.0121, "num_leaves": 53, "colsample_bytree": 0.7024,
                   "min_child_samples": 14}, 4.0),  # _r131
-    ("resnet", {}, 12.0),
     ("xgboost", {**_XGBOOST, "learning_rate": 0.0181, "max_depth": 10, "colsample_bytree": 0.6917,
                  "min_child_weight": 0.6029}, 8.0),  # _r33
     ("hist_gradient_boosting", {**_HISTOGRAM, "defaults": "library", "max_iter": 2000, "early_stopping": True,
@@ -114,6 +118,11 @@ class PortfolioEntry:
         """The view of the matrix that the fitted model reads."""
         return self.settings.view if self.base is None else "combined"
 
+    @property
+    def is_network(self) -> bool:
+        """True for a network, which is trained for as many epochs as fit into the time that it gets."""
+        return self.name in NETWORKS
+
 
 def make_portfolio(
     task: Task,
@@ -144,7 +153,7 @@ def make_portfolio(
                 fix=f"pip install {LIBRARIES[name]}, or remove {name}",
             )
     found: list[PortfolioEntry] = []
-    for name, stated, cost in _ENTRIES:
+    for name, stated, cost in _in_order(n_classes):
         if (names is not None and name not in names) or not _is_installed(name):
             continue
         is_out_of_bag = name in FORESTS and backend.name == "cpu" and not has_groups and not has_weights
@@ -167,6 +176,19 @@ def make_portfolio(
             fix="name other models",
         )
     return found
+
+
+def _in_order(n_classes: int) -> Sequence[tuple[str, Mapping[str, Any], float]]:
+    """Return the entries; for more than two classes, the first network is the second one.
+
+    Boosters then take as many times longer as there are classes, networks do not. AutoGluon 1.6 trains a network before
+    its boosters for more than two classes.
+    """
+    if n_classes <= 2:
+        return _ENTRIES
+    network = next(entry for entry in _ENTRIES if entry[0] in NETWORKS)
+    first, *others = (entry for entry in _ENTRIES if entry is not network)
+    return [first, network, *others]
 
 
 def _is_installed(name: str) -> bool:

@@ -36,6 +36,7 @@ PROBE_SHARE = 0.35  # of the time limit, for the first folds of the first model,
 FOREST_SHARE = 0.7  # of the seconds left, for a forest: nothing ends its training, and its cost is extrapolated
 LEAST_TREES = 50  # each training row is out of the bag of one of them
 MOST_CUT = 2.0  # predicted seconds over available ones, up to which a training that can end early is begun
+MOST_SHORTENED = 8.0  # the same for a network, whose epochs and schedules fit the time that it gets
 LONG_SHARE = 0.5  # of the seconds left: models that are predicted to take longer are tried last
 
 
@@ -189,12 +190,16 @@ class PortfolioSearch:
         seconds = self.time.fold_seconds(entry) * self._n_waves(entry, len(self.folds.trained) - n_trained)
         can_be_cut = self.rows.can_end_early(entry.settings)
         share = MOST_CUT if can_be_cut else FOREST_SHARE if entry.is_out_of_bag else 1.0
+        share = MOST_SHORTENED if entry.is_network else share
         return seconds > self.seconds_left * share
 
     def _is_long(self, entry: PortfolioEntry) -> bool:
-        """Return whether a model is predicted to take most of what is left, so that shorter ones are tried first."""
+        """Return whether a model is predicted to take most of what is left, so that shorter ones are tried first.
+
+        Networks are not: they are trained for as many epochs as fit.
+        """
         n_waves = self._n_waves(entry, len(self.folds.trained))
-        return self.time.fold_seconds(entry) * n_waves > LONG_SHARE * self.seconds_left
+        return not entry.is_network and self.time.fold_seconds(entry) * n_waves > LONG_SHARE * self.seconds_left
 
     def _add(self, entry: PortfolioEntry, trained: Sequence[FoldModel], seconds: float) -> None:
         mask = self.folds.compared
@@ -259,7 +264,7 @@ class PortfolioSearch:
         if not self.time.is_measured:
             return left * PROBE_SHARE
         is_short = self.time.fold_seconds(entry) * n_waves <= LONG_SHARE * left
-        return left * (LONG_SHARE if is_short else 1.0) / n_waves
+        return left * (LONG_SHARE if is_short or entry.is_network else 1.0) / n_waves
 
     def _train_cheapest(self) -> None:
         """Train the cheapest model on one set of held-out rows, whatever the limit, since no model was complete."""

@@ -192,6 +192,8 @@ class EnsembleTraining:
     def _train_one(self, entry: PortfolioEntry, fold: Fold, k: int, end: float) -> list[FoldModel]:
         """Return the model of a further fold, which no score would tell from one that was ended early."""
         first = len(self._search.folds.trained) + k
+        if entry.is_network:  # for as many epochs as the others, not for all that would fit
+            end = min(end, self.time.elapsed + self.time.fold_seconds(entry))
         return self._search.training.train_on_folds(entry, [fold], first, lambda position: end, may_be_cut=False)
 
 

@@ -240,7 +240,7 @@ CASES = [(name, task) for name in QUICK for task in sorted(MODELS.get(name).task
 
 
 def test_every_model_with_a_prediction_is_covered() -> None:
-    networks = {"mlp", "resnet", "ft_transformer"}  # tests/models/neural/test_expected_gradients.py
+    networks = {"mlp", "tabm", "ft_transformer"}  # tests/models/neural/test_expected_gradients.py
     assert set(QUICK) == set(MODELS.names()) - {"best", "estimator", "kmeans", "pca"} - networks
 
 

@@ -21,7 +21,7 @@ N, D, N_CLASSES = 1_100, 23, 10
 SIZES = (1, 2, 3, 7, 9, 64, 1_000)
 LAYOUTS = ((0, "F"), (97, "C"))  # the first row of a batch, and its order in memory
 # Networks and estimators of users are exact up to rounding; "best" is an ensemble, as below.
-WITHOUT_PROMISE = {"best", "estimator", "ft_transformer", "mlp", "resnet"}
+WITHOUT_PROMISE = {"best", "estimator", "ft_transformer", "mlp", "tabm"}
 TREES: dict[str, dict[str, Any]] = {
     "catboost": {"iterations": 3, "depth": 2},
     "extra_trees": {"n_estimators": 3},

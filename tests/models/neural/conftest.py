@@ -12,7 +12,7 @@ import torch
 from torch import nn
 
 from gpupipe.models.context import never_stop
-from gpupipe.models.neural.architecture import Architecture, Kind
+from gpupipe.models.neural.architecture import Architecture
 from gpupipe.models.neural.checkpoint import Checkpoint
 from gpupipe.models.neural.modules import Network
 from gpupipe.models.neural.ranks.collectives import Communicator
@@ -26,9 +26,13 @@ SETTINGS = Mlp(
 )
 SHAPES: dict[str, dict[str, Any]] = {
     "mlp": {"depth": 1, "width": 16},
-    "resnet": {"depth": 1, "width": 16, "hidden": 8},
+    "realmlp": {
+        "kind": "mlp", "depth": 1, "width": 16, "parametrization": "ntk", "number_encoding": "periodic",
+        "activation": "mish",
+    },
+    "tabm": {"depth": 1, "width": 16, "members": 3},
     "ft_transformer": {"depth": 1, "hidden": 8, "heads": 2},
-}
+}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -40,14 +44,22 @@ class Small:
     training: torch.Tensor
     validation: torch.Tensor
 
-    def but(self, *, kind: Kind | None = None, dropout: float = 0.0, seed: int = 7, **settings: Any) -> Small:
+    def but(self, *, kind: str | None = None, dropout: float = 0.0, seed: int = 7, **settings: Any) -> Small:
         """Return it with another kind of network, dropout in it, another seed, or other settings of the training."""
         old = self.problem.architecture
         model = Mlp(**{**self.problem.model.model_dump(), **settings})
         problem = replace(self.problem, model=model, seed=seed)
         if kind is not None:
             rates: dict[str, Any] = {"dropout": dropout, "hidden_dropout": dropout, "attention_dropout": dropout}
-            made = Architecture(kind, old.n_numbers, old.cardinalities, 1, 4, 4, **SHAPES[kind], **rates)
+            shape = {"kind": kind, **SHAPES[kind], **rates}
+            made = Architecture(
+                n_numbers=old.n_numbers,
+                cardinalities=old.cardinalities,
+                n_outputs=1,
+                n_bins=4,
+                embedding_size=4,
+                **shape,
+            )
             problem = replace(problem, architecture=made)
         return replace(self, problem=problem)
 

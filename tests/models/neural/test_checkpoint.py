@@ -18,7 +18,7 @@ from gpupipe.models import FitContext, Resources, fit
 from gpupipe.models.neural.checkpoint import Checkpoint
 from gpupipe.models.neural.settings import Mlp
 
-KINDS = ["mlp", "resnet", "ft_transformer"]
+KINDS = ["mlp", "tabm", "ft_transformer"]
 
 
 def _interrupted_at(step: int, run: Any) -> None:

@@ -50,7 +50,8 @@ def _until(condition: Callable[[], Any], seconds: float = 120) -> Any:
 
 def test_two_processes_learn_the_same_as_one_with_both_batches(small, curve, tmp_path: Path) -> None:
     weight = torch.rand(300, generator=torch.Generator().manual_seed(0))
-    jobs = [small.but(kind=kind, epochs=4) for kind in ("mlp", "resnet", "ft_transformer")]
+    jobs = [small.but(kind=kind, epochs=4) for kind in ("mlp", "tabm", "ft_transformer")]
+    jobs.append(small.but(kind="realmlp", schedule="coslog4", epochs=4))
     jobs.append(small.but(batch_size=48).on(rows=replace(small.rows, weight=weight)))  # a ragged last step
     jobs.append(small.on(validation=torch.arange(299, 300)))  # fewer rows than processes
     steady = small.but(kind="mlp", dropout=0.2, schedule="constant", warmup=0.0)

@@ -15,12 +15,12 @@ from gpupipe.backends.cpu.backend import CpuBackend
 from gpupipe.errors import ConfigError, DataError, LimitError
 from gpupipe.models import MODELS, FitContext, fit
 from gpupipe.models.context import ValidationRows
-from gpupipe.models.neural.settings import LEAST_BATCH, MOST_BATCH, Mlp, ResNet
+from gpupipe.models.neural.settings import LEAST_BATCH, MOST_BATCH, Mlp, TabM
 from tests.nightly import nightly_unless
 
 QUICK: dict[str, dict[str, Any]] = {
     "mlp": {"width": 64, "depth": 2},
-    "resnet": {"width": 32, "hidden": 64},
+    "tabm": {"width": 32, "members": 4},
     "ft_transformer": {"embedding_size": 16, "hidden": 32},
 }
 TINY = {"width": 8, "depth": 1, "embedding_size": 4, "n_bins": 4}
@@ -118,7 +118,7 @@ def test_a_matrix_that_is_read_only_can_be_learned_from() -> None:
     np.testing.assert_array_equal(found, expected)
 
 
-@pytest.mark.parametrize("kind", [Mlp, ResNet])
+@pytest.mark.parametrize("kind", [Mlp, TabM])
 def test_difficult_columns_do_not_prevent_learning(kind: type) -> None:
     X, y = _rows(400)
     most = np.finfo(np.float32).max
@@ -168,7 +168,7 @@ def test_a_constant_target_is_predicted() -> None:
 def test_few_rows_are_enough_for_a_model(n: int) -> None:
     X, y = _rows(n)
     assert len(np.unique(y)) == 2
-    fitted = fit(ResNet(epochs=2), X, y, _context(X, categorical={3: 5, 4: 5}))
+    fitted = fit(TabM(epochs=2), X, y, _context(X, categorical={3: 5, 4: 5}))
     assert np.isfinite(fitted.predict(X).output).all()
 
 
@@ -236,5 +236,5 @@ def test_the_notes_describe_the_training(short_of_memory) -> None:
 
 def test_a_batch_is_sized_by_the_rows() -> None:
     sizes = [Mlp().rows_per_batch(n) for n in (10, 20_000, 100_000, 10**7)]
-    assert sizes == [LEAST_BATCH, LEAST_BATCH, 1024, MOST_BATCH]
+    assert sizes == [LEAST_BATCH, 256, 1024, MOST_BATCH]
     assert Mlp(batch_size=33).rows_per_batch(10) == 33

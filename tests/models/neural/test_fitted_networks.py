@@ -22,7 +22,6 @@ from gpupipe.errors import ArtifactError
 from gpupipe.models.files.description import Description
 from gpupipe.models.fitted.base import FittedModel
 from gpupipe.models.neural import architecture
-from gpupipe.models.neural.architecture import Kind
 from gpupipe.models.neural.files.architecture import NAME, read_architecture, write_architecture
 from gpupipe.models.neural.files.weights import read_weights, write_weights
 from gpupipe.models.neural.fitted.pytorch import FittedNeural
@@ -46,7 +45,7 @@ def save(model: FittedNeural, folder: Path) -> dict[str, Any]:
 
 @pytest.mark.parametrize("task", TASKS)
 @pytest.mark.parametrize("kind", KINDS)
-def test_predictions_are_those_of_the_formulas_in_float64(kind: Kind, task: Task) -> None:
+def test_predictions_are_those_of_the_formulas_in_float64(kind: str, task: Task) -> None:
     model = fitted(kind, task)
     X = rows(model, 500)
     score = Reference(model).scores(X)
@@ -65,7 +64,7 @@ def test_predictions_are_those_of_the_formulas_in_float64(kind: Kind, task: Task
 @pytest.mark.parametrize(("n_numbers", "cardinalities"), [(0, (4, 9)), (3, ()), (1, ()), (0, (2,))])
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_table_without_numbers_or_without_categories_is_predicted_too(
-    kind: Kind, n_numbers: int, cardinalities: tuple[int, ...], tmp_path: Path
+    kind: str, n_numbers: int, cardinalities: tuple[int, ...], tmp_path: Path
 ) -> None:
     model = fitted(kind, "binary", n_numbers, cardinalities)
     X = rows(model, 60)
@@ -76,7 +75,7 @@ def test_a_table_without_numbers_or_without_categories_is_predicted_too(
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_row_predicts_the_same_in_any_batch_up_to_1e_6(kind: Kind) -> None:
+def test_a_row_predicts_the_same_in_any_batch_up_to_1e_6(kind: str) -> None:
     model = fitted(kind, "binary")
     X = rows(model, 4096)
     together = given(model, X)
@@ -110,7 +109,7 @@ def test_any_memory_layout_predicts_the_same_and_is_unchanged() -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_batches_of_rows_predict_the_same_as_all_at_once(kind: Kind, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_batches_of_rows_predict_the_same_as_all_at_once(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
     model = fitted(kind, "regression")
     X = rows(model, 100)
     whole = given(model, X)
@@ -140,7 +139,7 @@ def test_a_class_without_training_rows_gets_probability_zero(tmp_path: Path) -> 
 
 @pytest.mark.parametrize("device", ["cpu", pytest.param("gpu", marks=pytest.mark.gpu)])
 def test_a_network_of_a_device_predicts_there_and_is_kept_as_the_hosts(device: str, tmp_path: Path) -> None:
-    model, backend = fitted("resnet", "multiclass"), choose(device)
+    model, backend = fitted("tabm", "multiclass"), choose(device)
     estimator = copy.deepcopy(model.estimator).to("cuda" if device == "gpu" else "cpu")
     there = replace(model, estimator=estimator, backend=backend)
     X = rows(model, 500)
@@ -158,7 +157,7 @@ def test_a_network_of_the_host_is_its_own_portable_form_and_has_no_importances()
 
 @pytest.mark.parametrize("task", TASKS)
 @pytest.mark.parametrize("kind", KINDS)
-def test_it_is_read_back_from_its_files_bit_for_bit(kind: Kind, task: Task, tmp_path: Path) -> None:
+def test_it_is_read_back_from_its_files_bit_for_bit(kind: str, task: Task, tmp_path: Path) -> None:
     model = fitted(kind, task)
     generator = torch.get_rng_state()
     again = load_fitted(tmp_path, save(model, tmp_path))
@@ -175,7 +174,7 @@ def test_the_same_weights_are_the_same_bytes(tmp_path: Path) -> None:
     written = []
     for name in ("a", "b"):
         (tmp_path / name).mkdir()
-        save(fitted("resnet", "regression"), tmp_path / name)
+        save(fitted("tabm", "regression"), tmp_path / name)
         written.append([(tmp_path / name / file).read_bytes() for file in (WEIGHTS, NAME)])
     assert written[0] == written[1]
 

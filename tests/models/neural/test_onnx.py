@@ -17,7 +17,6 @@ import onnxruntime
 import pytest
 
 from gpupipe.errors import ArtifactError, ConfigError, GpupipeError
-from gpupipe.models.neural.architecture import Kind
 from gpupipe.models.neural.files import onnx as onnx_file
 from gpupipe.models.neural.fitted.onnx_runtime import NAME, check_session, open_session, scores
 from gpupipe.models.neural.fitted.pytorch import FittedNeural
@@ -27,9 +26,11 @@ from tests.models.folder_files import load_fitted
 from tests.models.networks import fitted, given, rows
 
 # What is before the body of a network does not depend on its kind.
-CASES: dict[str, tuple[Kind, Task, int, tuple[int, ...]]] = {
+CASES: dict[str, tuple[str, Task, int, tuple[int, ...]]] = {
     "mlp, two classes": ("mlp", "binary", 3, (4, 9)),
-    "resnet, three classes, no categories": ("resnet", "multiclass", 3, ()),
+    "realmlp, three classes": ("realmlp", "multiclass", 3, (4, 9)),
+    "tabm, two classes": ("tabm", "binary", 3, (4, 9)),
+    "tabm, three classes, no categories": ("tabm", "multiclass", 3, ()),
     "transformer, a number": ("ft_transformer", "regression", 3, (4, 9)),
     "transformer, three classes, no numbers": ("ft_transformer", "multiclass", 0, (4, 9)),
 }
@@ -133,7 +134,19 @@ def test_without_pytorch_onnx_runtime_serves_the_same_with_a_note(saved: Saved, 
     np.testing.assert_allclose(np.load(tmp_path / "given.npy"), expected, rtol=1e-6, atol=1e-6)
 
 
-def test_without_either_the_error_has_both_install_commands(one: Saved, tmp_path: Path) -> None:
+def test_without_either_numpy_serves_a_perceptron(saved: Saved, tmp_path: Path) -> None:
+    if saved.model.estimator.architecture.kind not in ("mlp", "tabm"):
+        pytest.skip("computed by PyTorch or ONNX Runtime only")
+    X = rows(saved.model, 1000)
+    X[0, : saved.model.estimator.architecture.n_numbers] = 1e38
+    done = serve(saved, tmp_path, X, "torch,onnxruntime,safetensors")
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.strip() == "numpy ('PyTorch is not installed: NumPy computes the network',) None False"
+    np.testing.assert_allclose(np.load(tmp_path / "given.npy"), given(saved.model, X), rtol=2e-6, atol=2e-6)
+
+
+def test_without_either_the_error_has_both_install_commands(write: Callable[[str], Saved], tmp_path: Path) -> None:
+    one = write("transformer, a number")
     done = serve(one, tmp_path, rows(one.model, 3), "torch,onnxruntime")
     assert "neither is installed" in done.stderr
     assert "pip install 'gpupipe[torch]', or pip install onnxruntime" in done.stderr
@@ -143,7 +156,7 @@ def test_without_the_packages_there_is_no_file_and_the_description_says_why(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(sys.modules, "onnx", None)
-    model = fitted("mlp", "binary")
+    model = fitted("ft_transformer", "binary")
     description = model.save(tmp_path)
     assert description["files"] == ["estimator.safetensors", "architecture.json"]
     assert description["onnx"] == {"absent": "no ONNX file: onnx not installed; pip install onnx onnxruntime"}

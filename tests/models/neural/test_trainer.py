@@ -8,6 +8,7 @@ import subprocess
 import sys
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -16,10 +17,11 @@ from torch.optim.lr_scheduler import CosineAnnealingLR, LinearLR
 from torch.optim.optimizer import register_optimizer_step_pre_hook
 
 from gpupipe.errors import ConfigError, LimitError
+from gpupipe.models.context import TimedSafePoint
 from gpupipe.models.neural.checkpoint import Checkpoint
 from gpupipe.models.neural.modules import Network
 
-KINDS = ["mlp", "resnet", "ft_transformer"]
+KINDS = ["mlp", "tabm", "ft_transformer"]
 ROOT = Path(__file__).parents[3]
 
 
@@ -208,3 +210,77 @@ def test_a_compiled_network_learns_the_same(small, curve, monkeypatch, tmp_path)
     with config.patch(compile_threads=1):
         compiled = even.but(compile=True).run()[1]
     assert curve(compiled) == pytest.approx(curve(even.run()[1]), rel=1e-4)
+
+
+def test_members_are_trained_on_their_own_losses_and_evaluated_by_their_mean(small) -> None:
+    network, progress = small.but(kind="tabm", epochs=1, learning_rate=1e-30, weight_decay=0.0).run()
+
+    def score_and_target(rows):
+        with torch.no_grad():
+            score = network(small.rows.features[rows], small.rows.ids[rows])[:, :, 0].double()
+        return score, small.rows.target[rows].double()
+
+    score, target = score_and_target(small.training)
+    own = F.binary_cross_entropy_with_logits(score, target[:, None].expand_as(score))
+    assert progress.epochs[0].training == pytest.approx(own.item(), rel=1e-5)
+    score, target = score_and_target(small.validation)
+    of_mean = F.binary_cross_entropy(torch.sigmoid(score).mean(dim=1), target)
+    assert progress.epochs[0].validation == pytest.approx(of_mean.item(), rel=1e-5)
+
+
+class _FiveSeconds(TimedSafePoint):
+    """A deadline five seconds after the start, by a clock that ticks once an epoch."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.now = -1
+        monkeypatch.setattr("gpupipe.models.neural.trainer.time", SimpleNamespace(perf_counter=self.tick))
+
+    def tick(self) -> int:
+        self.now += 1
+        return self.now
+
+    @property
+    def seconds_left(self) -> float:
+        return 5.0 - self.now
+
+
+@pytest.mark.parametrize(("kind", "schedule"), [("mlp", "cosine"), ("realmlp", "coslog4")])
+def test_the_schedules_end_with_the_last_epoch_that_fits(small, monkeypatch, kind: str, schedule: str) -> None:
+    rates, decays = [], []
+
+    def look(optimizer, args, kwargs):
+        group = optimizer.param_groups[0]
+        rates.append(group["lr"] / group["rate_factor"])
+        decays.append(max(each["weight_decay"] for each in optimizer.param_groups))
+
+    hook = register_optimizer_step_pre_hook(look)
+    try:
+        long = small.but(kind=kind, schedule=schedule, epochs=64, learning_rate=1e-2, warmup=0.0)
+        _, progress = long.run(safe_point=_FiveSeconds(monkeypatch))
+    finally:
+        hook.remove()
+    assert len(progress.epochs) == 5
+    each = len(rates) // 5
+    assert max(rates[each:]) > 0.5 * 1e-2 and rates[-1] < 0.05 * 1e-2
+    assert (decays[-1] < 0.05 * max(decays)) == (kind == "realmlp")
+
+
+def test_scales_biases_and_weights_of_realmlp_have_their_factors(small) -> None:
+    groups = {}
+
+    def look(optimizer, args, kwargs):
+        groups.update({id(p): each for each in optimizer.param_groups for p in each["params"]})
+        assert optimizer.defaults["betas"] == (0.9, 0.95)
+
+    hook = register_optimizer_step_pre_hook(look)
+    try:
+        network, _ = small.but(kind="realmlp", epochs=1).run()
+    finally:
+        hook.remove()
+    found = {
+        name: (groups[id(p)]["rate_factor"], groups[id(p)]["decay_factor"]) for name, p in network.named_parameters()
+    }
+    assert found["body.1.weight"] == (6.0, 6.0)  # the scale of the inputs
+    assert found["body.2.weight"] == found["head.weight"] == found["categories.table.weight"] == (1.0, 1.0)
+    assert found["body.2.bias"] == found["head.bias"] == (0.1, 0.0)
+    assert found["body.3.weight"] == found["numbers.frequency"] == (0.1, 0.1)

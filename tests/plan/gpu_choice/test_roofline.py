@@ -75,16 +75,19 @@ def test_a_forest_on_the_host_orders_the_values_of_each_level():
     assert found.flops == 3 * 5 * 1024 * (10 + 9 + 8 + 7)
 
 
-@pytest.mark.parametrize("kind", ["mlp", "resnet"])
+@pytest.mark.parametrize("kind", ["mlp", "tabm"])
 def test_weights_of_a_network_are_those_of_its_layers(kind):
     torch = pytest.importorskip("torch")
     from gpupipe.models.neural.modules import Network
 
-    shape = Architecture(kind, 5, (7, 3), 1, n_bins=8, embedding_size=16, depth=3, width=64, hidden=128)
+    members = 4 if kind == "tabm" else 1
+    shape = Architecture(kind, 5, (7, 3), 1, n_bins=8, embedding_size=16, depth=3, width=64, members=members)
     with torch.device("meta"):  # without memory
         network = Network(shape)
     layers = [each for each in network.modules() if isinstance(each, torch.nn.Linear)]
-    weights = sum(each.weight.numel() for each in (*layers, network.numbers))  # an identifier only selects a vector
+    weights = members * sum(each.weight.numel() for each in layers)
+    assert network.numbers is not None
+    weights += network.numbers.weight.numel()  # an identifier only selects a vector
     assert network_weights(shape)[0] == pytest.approx(weights, rel=0.01)
 
 

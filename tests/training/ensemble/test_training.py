@@ -476,6 +476,26 @@ def test_the_portfolio_has_unique_labels_and_known_parameters(task, monkeypatch)
     assert all(entry.params.items() <= entry.settings.model_dump().items() for entry in entries)
 
 
+def test_a_network_is_the_second_model_for_more_than_two_classes(monkeypatch):
+    monkeypatch.setattr(portfolio, "find_spec", lambda name: True)
+    two, three = (make_portfolio("multiclass", choose("cpu"), n_classes=n) for n in (2, 3))
+    labels = [entry.label for entry in three]
+    assert labels[:3] == ["lightgbm", "mlp", "xgboost"]
+    before = [entry.label for entry in two]
+    assert before.index("mlp") > 5 and [label for label in before if label != "mlp"] == labels[:1] + labels[2:]
+
+
+def test_a_network_is_trained_in_its_turn_for_as_long_as_fits():
+    rows, run = ensemble([1.0, 1.0, 1.0], [5.0, 60.0, 5.0], Best(time_limit=100, folds=2), [5.0, 60.0, 5.0],
+                         kinds=[StopsEarly] * 3)  # fmt: skip
+    network = run.portfolio[1]
+    run.portfolio[1] = replace(network, label="mlp", name="mlp")
+    _, record = run.train()
+    assert [label for label, _ in rows.fits] == [1, 1, 2, 2, 3, 3]
+    assert set(states(record).values()) == {"complete"}
+    assert rows.now == 10 + (24 + 36) + 10  # each fold of the network ends soon after half of what is left
+
+
 def test_settings_name_models_of_the_portfolio():
     with pytest.raises(ValueError, match="the portfolio has no model 'best'"):
         Best(models=["best"])

@@ -176,13 +176,13 @@ def networks(onnx: bool) -> dict[str, ZooModel]:
     small = {"epochs": 1, "embedding_size": 4, "n_bins": 4}
     kinds = {
         "mlp": ZooModel("multiclass", "mlp", {**small, "depth": 2, "width": 6}, view="embedding"),
-        "resnet": ZooModel("regression", "resnet", {**small, "depth": 1, "width": 6, "hidden": 8}, view="embedding"),
+        "tabm": ZooModel("regression", "tabm", {**small, "depth": 1, "width": 6, "members": 3}, view="embedding"),
         "joint": ZooModel("multioutput", "mlp", {**small, "depth": 1, "width": 6}, view="embedding"),
         "transformer": ZooModel(
             "binary", "ft_transformer", {**small, "depth": 1, "hidden": 8, "heads": 2}, view="embedding"
         ),
     }
-    return {name: made for name, made in kinds.items() if not onnx or name != "resnet"}
+    return {name: made for name, made in kinds.items() if not onnx or name != "tabm"}
 
 
 NPZ: dict[str, ZooModel] = {

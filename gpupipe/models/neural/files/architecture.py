@@ -11,13 +11,13 @@ from gpupipe.artifact.untrusted.json_documents import parse_json
 from gpupipe.artifact.untrusted.shapes import check_shape
 from gpupipe.errors import ArtifactError
 from gpupipe.models.files.description import Description
-from gpupipe.models.neural.architecture import Architecture, Kind
+from gpupipe.models.neural.architecture import Activation, Architecture, Kind, NumberEncoding, Parametrization
 from gpupipe.tasks import SUPERVISED
 from gpupipe.units import MIB
 
 NAME = "architecture.json"
 FORMAT = "gpupipe-network"
-FORMAT_VERSION = 1
+FORMAT_VERSION = 2  # 1: without the entries of `LATER`, whose defaults are its networks
 MAX_BYTES = 32 * MIB
 
 # Largest sensible values; their products stay below 2⁶³, so that PyTorch can compute tensor sizes.
@@ -29,9 +29,16 @@ LIMITS = {
 }  # fmt: skip
 NETWORK: dict[Any, Any] = {name: range(least, most + 1) for name, (least, most) in LIMITS.items()}
 NETWORK |= {"kind": {*get_args(Kind)}, "cardinalities": [range(1, MAX_IDS + 1)], **dict.fromkeys(RATES, float)}
+LATER = {"number_encoding": NumberEncoding, "activation": Activation, "parametrization": Parametrization}
+NETWORK |= {f"{name}?": {*get_args(values)} for name, values in LATER.items()} | {"members?": range(1, 1025)}
 SHAPE = {"format": {FORMAT}, "format_version": range(1, FORMAT_VERSION + 1), "task": str, "network": NETWORK}
 MAX_COLUMNS = 1 << 20
-NEEDED = {"mlp": ("width",), "resnet": ("width", "hidden"), "ft_transformer": ("hidden",)}  # must not be 0
+NEEDED = {
+    "mlp": ("width",),
+    "tabm": ("width",),
+    "resnet": ("width", "hidden"),
+    "ft_transformer": ("hidden",),
+}  # must not be 0
 
 
 def write_architecture(path: Path, architecture: Architecture, task: str) -> None:

@@ -1,4 +1,4 @@
-"""Loading of trained networks: with PyTorch if it is installed, otherwise with ONNX Runtime."""
+"""Loading of trained networks: with PyTorch if it is installed, otherwise with ONNX Runtime or NumPy."""
 
 from __future__ import annotations
 
@@ -18,14 +18,15 @@ if TYPE_CHECKING:
 def load_network(files: ModelFiles, expected: Description) -> FittedModel:
     """Return the network that `gpupipe.models.neural.fitted.pytorch.FittedNeural.save` wrote, on the CPU.
 
-    Raise ArtifactError if a file is missing or corrupt, or belongs to another model; ConfigError if neither library is
-    installed, or only ONNX Runtime and the model has no ONNX file.
+    Perceptrons are computed by NumPy if neither library can. Raise ArtifactError if a file is missing or corrupt, or
+    belongs to another model; ConfigError for other networks if neither library is installed, or only ONNX Runtime and
+    the model has no ONNX file.
     """
     name = architecture_file.NAME
     architecture = architecture_file.read_architecture(_part(files, name), str(files.path(name)), expected)
     if find_spec("torch") is not None and find_spec("safetensors") is not None:
         return _with_torch(files, expected, architecture)
-    return _with_onnx(files, expected, architecture)
+    return _without_torch(files, expected, architecture)
 
 
 def _with_torch(files: ModelFiles, expected: Description, architecture: Architecture) -> FittedModel:
@@ -39,12 +40,27 @@ def _with_torch(files: ModelFiles, expected: Description, architecture: Architec
     )
 
 
-def _with_onnx(files: ModelFiles, expected: Description, architecture: Architecture) -> FittedModel:
+def _without_torch(files: ModelFiles, expected: Description, architecture: Architecture) -> FittedModel:
+    from gpupipe.models.neural.files.tensors import read_tensors
+    from gpupipe.models.neural.fitted.numpy_network import KINDS, FittedNumpy, NumpyNetwork
     from gpupipe.models.neural.fitted.onnx import FittedOnnx
     from gpupipe.models.neural.fitted.onnx_runtime import NAME, check_session, open_session
 
     has_onnx = NAME in files.names()
-    if not has_onnx or find_spec("onnxruntime") is None:
+    kind: type[FittedOnnx] = FittedOnnx
+    if has_onnx and find_spec("onnxruntime") is not None:
+        where = str(files.path(NAME))
+        estimator = open_session(files.read(NAME), where)
+        check_session(estimator, where, architecture.n_tokens, architecture.n_outputs)
+    elif architecture.kind in KINDS:
+        kind, name = FittedNumpy, FittedNumpy.file
+        try:
+            estimator = NumpyNetwork(read_tensors(_part(files, name)), architecture, expected.task, expected.targets)
+        except ValueError as error:
+            raise ArtifactError(
+                f"{name} does not match the network: {error}", where=str(files.path(name)), fix="export the model again"
+            ) from error
+    else:
         raise ConfigError(
             "the model is a network and needs PyTorch or ONNX Runtime; neither is installed"
             if has_onnx
@@ -52,11 +68,8 @@ def _with_onnx(files: ModelFiles, expected: Description, architecture: Architect
             where=str(files.folder),
             fix="pip install 'gpupipe[torch]'" + (", or pip install onnxruntime" if has_onnx else ""),
         )
-    where = str(files.path(NAME))
-    session = open_session(files.read(NAME), where)
-    check_session(session, where, architecture.n_tokens, architecture.n_outputs)
-    return FittedOnnx(
-        session,
+    return kind(
+        estimator,
         expected.task,
         expected.feature_names,
         expected.n_classes,

@@ -11,7 +11,7 @@ import torch
 
 from gpupipe.errors import GpupipeError
 from gpupipe.models.fitted.base import class_probability, outputs_of_scores
-from gpupipe.models.neural.embeddings import NEVER
+from gpupipe.models.neural.embeddings import NEVER, PeriodicEmbedding
 from gpupipe.models.neural.files.onnx_graph import OPSET, onnx_model
 from gpupipe.models.neural.fitted.onnx_runtime import open_session
 from gpupipe.models.neural.fitted.scorer import Served
@@ -89,6 +89,10 @@ def _number_values(served: Served) -> list[Array]:
     embedding = served.network.numbers
     if embedding is None:
         return []
+    if isinstance(embedding, PeriodicEmbedding):
+        widths = 1.0 / np.maximum(embedding.scale.numpy().astype(np.float64), 1e-30)
+        shares = np.array([*np.linspace(-4.0, 4.0, 17), -1e3, 1e3, -1e30, 1e30])
+        return [float(center) + shares * width for center, width in zip(embedding.center, widths, strict=True)]
     lower, width = (values.numpy().astype(np.float64) for values in (embedding.lower, embedding.width))
     found: list[Array] = []
     for starts, widths in zip(lower, width, strict=True):

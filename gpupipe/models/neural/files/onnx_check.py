@@ -40,11 +40,11 @@ LOCATION = 14
 # Arithmetic, comparisons, activations, norms and changes of shape: the operators that PyTorch's exporter used for
 # gpupipe's networks, in this version and in others.
 OPERATORS = frozenset((
-    "Abs", "Add", "And", "Cast", "Clip", "Concat", "Constant", "Div", "Equal", "Erf", "Exp", "Expand", "Flatten",
-    "Gather", "Gelu", "Gemm", "Greater", "GreaterOrEqual", "Identity", "LayerNormalization", "Less", "LessOrEqual",
-    "Log", "MatMul", "Max", "Min", "Mul", "Neg", "Not", "Or", "Pow", "Reciprocal", "ReduceMax", "ReduceMean",
-    "ReduceSum", "Relu", "Reshape", "Shape", "Sigmoid", "Slice", "Softmax", "Split", "Sqrt", "Squeeze", "Sub", "Tanh",
-    "TopK", "Transpose", "Unsqueeze", "Where",
+    "Abs", "Add", "And", "Cast", "Clip", "Concat", "Constant", "Cos", "Div", "Equal", "Erf", "Exp", "Expand",
+    "Flatten", "Gather", "Gelu", "Gemm", "Greater", "GreaterOrEqual", "Identity", "LayerNormalization", "Less",
+    "LessOrEqual", "Log", "MatMul", "Max", "Min", "Mul", "Neg", "Not", "Or", "Pow", "Reciprocal", "ReduceMax",
+    "ReduceMean", "ReduceSum", "Relu", "Reshape", "Selu", "Shape", "Sigmoid", "Slice", "Softmax", "Softplus",
+    "Split", "Sqrt", "Squeeze", "Sub", "Tanh", "TopK", "Transpose", "Unsqueeze", "Where",
 ))  # fmt: skip
 ITEM_BYTES = {1: 4, 2: 1, 3: 1, 6: 4, 7: 8, 9: 1, 10: 2, 11: 8, 12: 4, 13: 8}  # item size by numeric data type
 

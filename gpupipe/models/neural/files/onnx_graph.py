@@ -5,15 +5,23 @@ PyTorch's exporter gives equal graphs, but takes 3 s of a core and the package o
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from torch import Tensor, nn
 
-from gpupipe.models.neural.embeddings import CategoryEmbedding, NumberEmbedding
+from gpupipe.models.neural.embeddings import (
+    MOST,
+    MOST_SCALED,
+    CategoryEmbedding,
+    NumberEmbedding,
+    PeriodicEmbedding,
+)
 from gpupipe.models.neural.fitted.scorer import Served
 from gpupipe.models.neural.modules import Attention, ResidualBlock, Transformer, TransformerBlock
-from gpupipe.tasks import CLASSIFICATION, TargetSpec
+from gpupipe.models.neural.perceptron import InputScale, MemberHeads, NtkLinear, ParametricActivation
+from gpupipe.tasks import CLASSIFICATION, TargetSpec, Task
 
 if TYPE_CHECKING:
     from gpupipe.typing import HostArray
@@ -77,9 +85,9 @@ class _Graph:
         self.constants.append(self._message(np.ascontiguousarray(array).reshape(array.shape), name))
         return name
 
-    def columns(self, x: str, start: int, stop: int) -> str:
-        """Return some positions of the second axis."""
-        return self.add("Slice", x, *(np.array([n]) for n in (start, stop, 1)))
+    def columns(self, x: str, start: int, stop: int, axis: int = 1) -> str:
+        """Return some positions of an axis, the second one by default."""
+        return self.add("Slice", x, *(np.array([n]) for n in (start, stop, axis)))
 
     def scores(self, served: Served, X: str) -> str:
         """Return the scores of `Served`."""
@@ -91,6 +99,8 @@ class _Graph:
             ids = self.columns(X, n_numbers, served.architecture.n_tokens)
             tokens.append(self.categories(network.categories, ids, served.n_ids))
         score = self.module(network.head, self.module(network.body, self.add("Concat", *tokens, axis=1)))
+        if served.architecture.members > 1:
+            score = self.mean_of_members(score, served.architecture.members, served.task, served.targets)
         if served.task in CLASSIFICATION:
             return score
         score = self.add("Cast", score, to=self._kinds.DOUBLE)
@@ -99,14 +109,28 @@ class _Graph:
             return values
         return self.add("TopK", values, np.array([served.architecture.n_outputs]), axis=1, largest=0)  # ascending
 
-    def numbers(self, embedding: NumberEmbedding, x: str) -> str:
+    def numbers(self, embedding: NumberEmbedding | PeriodicEmbedding, x: str) -> str:
         """Return the vectors of numbers."""
+        if isinstance(embedding, PeriodicEmbedding):
+            return self.periodic(embedding, x)
         column = self.add("Unsqueeze", self.add("Transpose", x, perm=[1, 0]), np.array([2]))
         place = self.add("Sub", column, embedding.lower.unsqueeze(1))
         share = self.add("Div", place, embedding.width.unsqueeze(1))
         inside = self.add("Clip", share, np.zeros((), np.float32), np.ones((), np.float32))
         vectors = self.add("Add", self.add("MatMul", inside, embedding.weight), embedding.bias)
         return self.add("Transpose", self.add("Relu", vectors), perm=[1, 0, 2])
+
+    def periodic(self, embedding: PeriodicEmbedding, x: str) -> str:
+        """Return the vectors of numbers in the periodic encoding."""
+        inside = self.add("Clip", x, np.array(-MOST, np.float32), np.array(MOST, np.float32))
+        scaled = self.add("Mul", self.add("Sub", inside, embedding.center), embedding.scale)
+        scaled = self.add("Clip", scaled, np.array(-MOST_SCALED, np.float32), np.array(MOST_SCALED, np.float32))
+        ninth = self.add("Mul", self.add("Mul", scaled, scaled), np.array(1.0 / 9.0, np.float32))
+        clipped = self.add("Div", scaled, self.add("Sqrt", self.add("Add", ninth, np.ones((), np.float32))))
+        column = self.add("Unsqueeze", self.add("Transpose", clipped, perm=[1, 0]), np.array([2]))
+        waves = self.add("Cos", self.add("Add", self.add("Mul", column, embedding.frequency), embedding.phase))
+        vectors = self.add("Add", self.add("MatMul", waves, embedding.weight), embedding.bias)
+        return self.add("Transpose", self.add("Concat", vectors, column, axis=2), perm=[1, 0, 2])
 
     def categories(self, embedding: CategoryEmbedding, ids: str, n_ids: Tensor) -> str:
         """Return the vectors of ids; one out of range is a missing value."""
@@ -129,8 +153,23 @@ class _Graph:
             return self.add("LayerNormalization", x, module.weight, module.bias, epsilon=module.eps)
         if isinstance(module, nn.Flatten):
             return self.add("Reshape", x, np.array([0, -1]))
+        if isinstance(module, NtkLinear):
+            return self.linear(x, module.scaled_weight, module.bias)
+        if isinstance(module, InputScale):
+            x = self.add("Unsqueeze", x, np.array([1])) if module.weight.ndim == 2 else x
+            return self.add("Mul", x, module.weight)
+        if isinstance(module, ParametricActivation):
+            change = self.add("Sub", self.module(module.activation, x), x)
+            return self.add("Add", x, self.add("Mul", change, module.weight))
+        if isinstance(module, MemberHeads):
+            outputs = self.add("MatMul", self.add("Transpose", x, perm=[1, 0, 2]), module.weight)
+            return self.add("Add", self.add("Transpose", outputs, perm=[1, 0, 2]), module.bias)
         if isinstance(module, nn.ReLU):
             return self.add("Relu", x)
+        if isinstance(module, nn.SELU):
+            return self.add("Selu", x)
+        if isinstance(module, nn.Mish):
+            return self.add("Mul", x, self.add("Tanh", self.add("Softplus", x)))
         if isinstance(module, Transformer):
             return self.transformer(module, x)
         assert isinstance(module, nn.Dropout), module
@@ -176,6 +215,28 @@ class _Graph:
         shares = self.add("Softmax", self.add("MatMul", queries, keys), axis=-1)
         mixed = self.add("Transpose", self.add("MatMul", shares, values), perm=[0, 2, 1, 3])
         return self.module(module.out, self.add("Reshape", mixed, np.array([0, 0, width])))
+
+    def mean_of_members(self, score: str, members: int, task: Task, targets: tuple[TargetSpec, ...] = ()) -> str:
+        """Return the result of `combine_members`."""
+        if targets:
+            starts = np.cumsum([0, *(target.width for target in targets)])
+            ends = zip(starts, starts[1:], targets, strict=False)
+            parts = [(self.columns(score, start, stop, axis=2), of.task) for start, stop, of in ends]
+            return self.add("Concat", *(self.mean_of_members(part, members, of) for part, of in parts), axis=1)
+        if task not in CLASSIFICATION:
+            return self.add("ReduceMean", score, np.array([1]), keepdims=0)
+        if task == "binary":
+            score = self.add("Concat", self.add("Sub", score, score), score, axis=2)
+        share = self.log_sum(self.add("Sub", score, self.log_sum(score, 2, keepdims=1)), 1, keepdims=0)
+        share = self.add("Sub", share, np.array(math.log(members), np.float32))
+        return self.add("Sub", self.columns(share, 1, 2), self.columns(share, 0, 1)) if task == "binary" else share
+
+    def log_sum(self, x: str, axis: int, keepdims: int) -> str:
+        """Return the logarithm of the sum of exponentials; ONNX Runtime's operator for it can overflow."""
+        most = self.add("ReduceMax", x, np.array([axis]), keepdims=1)
+        total = self.add("ReduceSum", self.add("Exp", self.add("Sub", x, most)), np.array([axis]), keepdims=keepdims)
+        most = most if keepdims else self.add("Squeeze", most, np.array([axis]))
+        return self.add("Add", most, self.add("Log", total))
 
     def probabilities(self, score: str, n_outputs: int) -> str:
         """Return the probability of each class."""

@@ -70,7 +70,7 @@ def expected_gradients(
         Of logits for classification; of values in the units of the target, or of quantiles before they are sorted; of
         the values and logits of several targets.
     """
-    architecture, device = served.architecture, served.network.head.weight.device
+    architecture, device = served.architecture, served.device
     n_outputs, n_columns = architecture.n_outputs, architecture.n_tokens
     values, residual = np.empty((len(X), n_outputs, n_columns)), np.empty((len(X), n_outputs))
     with torch.inference_mode(False), torch.no_grad():
@@ -91,7 +91,7 @@ def _embed(served: Served, rows: HostArray, device: torch.device) -> tuple[Tenso
     """Return the tokens of rows, shape (n, n_tokens, embedding_size), and their scores, float64, (n, n_outputs)."""
     matrix = torch.from_numpy(np.array(rows, np.float32, order="C")).to(device)
     tokens = served.network.embed(*served.split(matrix))
-    return tokens, served.network.score_tokens(tokens).double()
+    return tokens, served.score_tokens(tokens).double()
 
 
 def _integrate(
@@ -145,7 +145,7 @@ def _quadrature(served: Served, start: Tensor, end: Tensor, n_points: int) -> Te
 def _gradients(served: Served, tokens: Tensor) -> list[Tensor]:
     """Return the gradient of each output with respect to the tokens, each of their shape."""
     with torch.enable_grad():
-        scores = served.network.score_tokens(tokens.requires_grad_()).sum(dim=0)
+        scores = served.score_tokens(tokens.requires_grad_()).sum(dim=0)
         last = len(scores) - 1
         return [torch.autograd.grad(score, tokens, retain_graph=i < last)[0] for i, score in enumerate(scores)]
 
@@ -180,8 +180,9 @@ class NetworkExplainer(Explainer):
 
     @property
     def row_seconds(self) -> float:
-        n_weights = sum(weights.numel() for weights in self._served.parameters())
-        n_gradients = len(self._background) * FIRST_POINTS * self._served.architecture.n_outputs
+        architecture = self._served.architecture
+        n_weights = architecture.members * sum(weights.numel() for weights in self._served.parameters())
+        n_gradients = len(self._background) * FIRST_POINTS * architecture.n_outputs
         return MATRIX_PRODUCT_SECONDS * 3 * n_weights * n_gradients  # a gradient takes twice a prediction
 
     def contributions(self, X: HostArray) -> Contributions:

@@ -47,20 +47,22 @@ class FittedOnnx(FittedModel):
         n_outputs = self.architecture.n_outputs
         score = np.empty((X.shape[0], n_outputs))
         for low in range(0, X.shape[0], step):
-            score[low : low + step] = scores(self.estimator, X[low : low + step], n_outputs)
+            score[low : low + step] = self.scores(X[low : low + step])
         return self._of_scores(score)
 
+    def scores(self, rows: Array) -> Array:
+        """Return the scores of rows, float32, shape (n, d)."""
+        assert self.architecture is not None
+        return scores(self.estimator, rows, self.architecture.n_outputs)
+
     def explainer(self, background: Callable[[], HostArray]) -> Explainer:
-        """Return the contributions to the scores, from predictions of mixed rows: ONNX Runtime has no gradients."""
+        """Return the contributions to the scores, from predictions of mixed rows: there are no gradients."""
         import numpy as np
 
         from gpupipe.models.contributions.permutations import OutputExplainer
 
-        assert self.architecture is not None
-        session, n_outputs = self.estimator, self.architecture.n_outputs
-
         def outputs(rows: HostArray) -> HostArray:
-            return np.asarray(scores(session, rows, n_outputs), np.float64)
+            return np.asarray(self.scores(rows), np.float64)
 
         scale: Scale = "log-odds" if self.has_classes else "score"
         return OutputExplainer(outputs, background(), scale, self.n_margins, self.row_seconds)

@@ -56,7 +56,8 @@ class FittedNeural(FittedModel):
 
     @property
     def row_seconds(self) -> float:
-        return MATRIX_PRODUCT_SECONDS * sum(weights.numel() for weights in self.estimator.parameters())
+        n_weights = sum(weights.numel() for weights in self.estimator.parameters())
+        return MATRIX_PRODUCT_SECONDS * self.estimator.architecture.members * n_weights
 
     def predict(self, X: Array) -> Prediction:
         """Predict the rows of `X`, float32, shape (n, d), on the device of the network, where the predictions stay."""

@@ -7,6 +7,7 @@ from torch import Tensor, nn
 
 from gpupipe.models.neural.architecture import Architecture
 from gpupipe.models.neural.modules import Network
+from gpupipe.models.neural.perceptron import combine_members
 from gpupipe.tasks import CLASSIFICATION, TargetSpec, Task
 from gpupipe.typing import Array
 
@@ -40,13 +41,18 @@ class Served(nn.Module):
         self.task = task
         self.targets = targets
         self.n_numbers = network.architecture.n_numbers
-        device = network.head.weight.device
+        device = self.device
         n_ids = torch.tensor(network.architecture.cardinalities, dtype=torch.float32, device=device)
         self.register_buffer("n_ids", n_ids, persistent=False)
         if task not in CLASSIFICATION:
             # In float64: a target such as a year would lose digits in float32.
             self.register_buffer("center", torch.tensor(center, dtype=torch.float64, device=device))
             self.register_buffer("scale", torch.tensor(scale, dtype=torch.float64, device=device))
+
+    @property
+    def device(self) -> torch.device:
+        """Device of the weights."""
+        return next(self.network.parameters()).device
 
     @property
     def architecture(self) -> Architecture:
@@ -60,11 +66,16 @@ class Served(nn.Module):
         in each row; of several targets, values and logits. An id out of range is treated as 0, a missing value, so that
         no look-up leaves the table.
         """
-        score: Tensor = self.network(*self.split(X))
+        score = self.score_tokens(self.network.embed(*self.split(X)))
         if self.task in CLASSIFICATION:
             return score
         values = score.double() * self.scale + self.center
         return values.sort(dim=1).values if self.task == "quantile" else values
+
+    def score_tokens(self, tokens: Tensor) -> Tensor:
+        """Return the scores of the network, shape (n, n_outputs), of tokens; those of members are combined."""
+        score = self.network.score_tokens(tokens)
+        return score if score.ndim == 2 else combine_members(score, self.task, self.targets)
 
     def split(self, X: Tensor) -> tuple[Tensor, Tensor | None]:
         """Return the numbers of rows, float32, and their ids, int32, which are None without categorical columns."""
