@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from gpupipe.inference.onnx.exact_columns import ExactColumn, NumberSplits, exact_splits
+from gpupipe.inference.onnx.exact_splits import OperandColumn, exact_splits
 from gpupipe.inference.onnx.graph import ML, OnnxGraph
+from gpupipe.inference.targets.exact_columns import NumberSplits
 from gpupipe_kernels.rows.trees import WORD, PackedTrees, ordered_codes
 
 if TYPE_CHECKING:
@@ -33,7 +34,7 @@ class TreeMatrix(NamedTuple):
 
     name: str
     n_codes: Sequence[int]
-    exact: Mapping[int, ExactColumn] = {}
+    exact: Mapping[int, OperandColumn] = {}
 
     @property
     def width(self) -> int:
