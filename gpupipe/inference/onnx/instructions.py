@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from gpupipe.inference.onnx import formulas
+from gpupipe.inference.targets.calendar import calendar_part
 from gpupipe_kernels.program.opcodes import MAX_DEGREES, MAX_TURNS, NAT, CalendarPart, Opcode
 from gpupipe_kernels.rows.lowering import FINITE
 from gpupipe_kernels.rows.records import DOUBLE, SINGLE, TIME
@@ -171,7 +172,7 @@ def _part(step: _InstructionNodes) -> str:
 
 def _calendar_part(step: _InstructionNodes, x: str) -> str:
     known = step.graph.where(step.is_nat(x), step.graph.constant(0, np.int64), x)
-    return formulas.calendar_part(step.graph, known, CalendarPart(step.first.arg))
+    return calendar_part(formulas.IntegerNodes(step.graph), known, CalendarPart(step.first.arg))
 
 
 def _fill(step: _InstructionNodes) -> str:

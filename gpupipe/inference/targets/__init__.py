@@ -1,1 +1,1 @@
-"""What all targets of an export share: the walk of the estimators, refusals, exact splits, comparison with the model."""
+"""Parts of an export that all targets share: walk of the estimators, refusals, exact splits, comparison."""

@@ -41,7 +41,7 @@ class RuntimeComparison:
     rows: int  # number of compared rows
     # Largest difference in rows with equal features: of a probability, or relative to the largest prediction.
     largest: float
-    moved: int  # rows with a larger difference than `TOLERANCE` and another last digit of a feature
+    moved: int  # rows with a larger difference than the tolerance and another last digit of a feature
 
     def to_json(self) -> dict[str, Any]:
         """Return the comparison as JSON values."""
@@ -81,12 +81,17 @@ class ExpectedOutputs:
 
 
 def compare(
-    runtime: str, expected: ExpectedOutputs, found: Mapping[str, HostArray], features: HostArray, where: str
+    runtime: str,
+    expected: ExpectedOutputs,
+    found: Mapping[str, HostArray],
+    features: HostArray,
+    where: str,
+    tolerance: float = TOLERANCE,
 ) -> RuntimeComparison:
     """Return the differences between the outputs that a runtime found, by name, and the expected ones.
 
     Raise ConfigError if last digits of features move too many rows over splits; ArtifactError if another prediction
-    differs by more than `TOLERANCE`, or a feature by more than in a copy of the model.
+    differs by more than `tolerance`, or a feature by more than in a copy of the model.
     """
     columns = compare_columns(features, expected.features, expected.of_the_run, expected.kinds, PARITY)
     if wrong := next((column for column in columns if column.outside), None):
@@ -99,15 +104,15 @@ def compare(
     errors = {name: _errors(own[name], values) for name, values in expected.outputs.items()}
     error = np.max(list(errors.values()), axis=0)
     largest = float(error[is_equal].max(initial=0.0))
-    moved = int((error[~is_equal] > TOLERANCE).sum())
-    if largest > TOLERANCE:
+    moved = int((error[~is_equal] > tolerance).sum())
+    if largest > tolerance:
         what = (
-            f"{runtime} computes other predictions than the model in {int((error > TOLERANCE).sum())} of {len(error)}"
+            f"{runtime} computes other predictions than the model in {int((error > tolerance).sum())} of {len(error)}"
         )
-        what += f" recorded rows: the largest difference is {error.max():.2g}, the limit {TOLERANCE:g}"
+        what += f" recorded rows: the largest difference is {error.max():.2g}, the limit {tolerance:g}"
         raise ArtifactError(what, where=where, fix=FIX)
     if moved > SHARE_OF_ROWS * len(rows):
-        differs = ~same[~is_equal][error[~is_equal] > TOLERANCE].all(axis=0)
+        differs = ~same[~is_equal][error[~is_equal] > tolerance].all(axis=0)
         named = [f"{kind.name} ({kind.op})" for kind, is_one in zip(expected.kinds, differs, strict=True) if is_one]
         raise ConfigError(
             f"{runtime} computes other last digits of {', '.join(named)}, which move {moved} of {len(error)} "
