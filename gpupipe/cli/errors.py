@@ -26,7 +26,7 @@ MODULES = {
     "gpupipe[delta]": ("deltalake",),
     "gpupipe[iceberg]": ("pyiceberg",),
     "gpupipe[lightgbm]": ("lightgbm",),
-    "gpupipe[sql]": ("adbc_driver_manager", "adbc_driver_postgresql", "adbc_driver_sqlite", "duckdb"),
+    "gpupipe[sql]": ("adbc_driver_manager", "adbc_driver_postgresql", "adbc_driver_sqlite", "duckdb", "sqlglot"),
     "gpupipe[serve]": ("httptools", "orjson", "starlette", "uvicorn", "uvloop"),
     "gpupipe[torch]": ("onnx", "onnxruntime", "safetensors", "torch"),
 }  # fmt: skip

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import click
 
@@ -11,13 +11,16 @@ from gpupipe.cli.options import allow_code_option, device_option, mode_option, o
 
 if TYPE_CHECKING:
     from gpupipe.backends import Device
+    from collections.abc import Mapping
+
+    from gpupipe.inference.model import Model
     from gpupipe.inference.onnx.export import OnnxExport
 
 
 @click.command
 @click.argument("model", metavar="RUN_OR_MODEL", type=click.Path(path_type=Path))
 @output_file_option(
-    "The folder to write, new or empty; with --format onnx, the file to write.",
+    "The folder to write, new or empty; with --format onnx or sql, the file to write.",
     metavar="PATH",
     required=True,
     callback=None,
@@ -26,18 +29,33 @@ if TYPE_CHECKING:
 @click.option(
     "--format",
     "format_",
-    type=click.Choice(["folder", "onnx"]),
+    type=click.Choice(["folder", "onnx", "sql"]),
     default="folder",
     show_default=True,
-    help="folder: the portable model. onnx: one file for ONNX runtimes.",
+    help="folder: the portable model. onnx: one file for ONNX runtimes. sql: one query for a database.",
 )
+@click.option(
+    "--dialect",
+    type=click.Choice(["duckdb", "postgres", "sqlite", "snowflake", "bigquery", "spark"]),
+    help="With --format sql: the database. DuckDB and SQLite run the query on the recorded rows first.",
+)
+@click.option("--table", metavar="NAME", help="With --format sql: the table with the raw columns.  [default: input]")
+@click.option("--key", "keys", metavar="COLUMN", multiple=True, help="With --format sql: a column to copy. Repeatable.")
+@click.option("--features", is_flag=True, help="With --format sql: return the features too.")
+@click.option("--uri", metavar="URI", help="With --dialect postgres: a database that runs the query on the recorded rows.")
 @device_option
 @allow_code_option
 @click.option("--quiet", is_flag=True, help="Print errors only.")
 def command(
-    model: Path, output: Path, format_: Literal["folder", "onnx"], device: Device, allow_code: bool, quiet: bool
+    model: Path,
+    output: Path,
+    format_: Literal["folder", "onnx", "sql"],
+    device: Device,
+    allow_code: bool,
+    quiet: bool,
+    **query: Any,
 ) -> None:
-    """Copy the model of a run directory, or a model directory, into a folder, or write it as one ONNX file.
+    """Copy the model of a run directory, or a model directory, into a folder, or write it as one ONNX or SQL file.
 
     The folder or file appears only when it is complete and verified with the recorded rows of the model. There is no
     --untrusted: copy the directory of an untrusted model, and run `gpupipe verify --untrusted`.
@@ -47,13 +65,55 @@ def command(
     from gpupipe.inference.copy import copy_model
     from gpupipe.inference.model import load_model
 
-    if format_ == "onnx":
+    require_format(format_, query)
+    if format_ == "sql":
+        require_writable_file(output)
+        found = load_model(model, device, allow_code=allow_code)
+        lines = write_query(found, output, query)
+    elif format_ == "onnx":
         require_writable_file(output)  # before the model is opened
         lines = onnx_summary(load_model(model, device, allow_code=allow_code).to_onnx(output))
     else:
         lines = summary(copy_model(model, output, device, allow_code), str(output))
     if not quiet:
         click.echo("\n".join(lines), err=True)
+
+
+def require_format(format_: str, query: Mapping[str, Any]) -> None:
+    """Raise ConfigError if an option is for another format, or the dialect is not given."""
+    from gpupipe.errors import ConfigError
+
+    given = [f"--{name.removesuffix('s') if name == 'keys' else name}" for name, value in query.items() if value]
+    if format_ == "sql" and not query["dialect"]:
+        raise ConfigError("--format sql needs a dialect", where="--dialect", fix="add --dialect duckdb, or another one")
+    if format_ != "sql" and given:
+        raise ConfigError(f"{given[0]} is for --format sql", where=f"--format {format_}", fix="add --format sql")
+
+
+def write_query(model: Model, output: Path, query: Mapping[str, Any]) -> list[str]:
+    """Write a model as a query, and return a summary as lines of text."""
+    from gpupipe.io.output_conflicts import require_no_conflict
+    from gpupipe.model_parts.folder import model_inputs
+    from gpupipe.report.text import number, printable
+
+    require_no_conflict(output, model_inputs(model.folder))
+    found = model.to_sql(
+        query["dialect"], query["table"] or "input", keys=query["keys"], features=query["features"], uri=query["uri"]
+    )
+    found.write(output)
+    compared = "not executed: the query is parsed, not compared with the model"
+    if found.comparison is not None:
+        each = found.comparison
+        compared = f"{each.rows} rows differ by at most {number(each.largest)}"
+        compared += f"; {each.moved} more because a feature differs in its last digits" if each.moved else ""
+    lines = [
+        f"file         {output}, {output.stat().st_size:,} bytes",
+        f"inputs       {', '.join(each.column.source for each in found.inputs)}",
+        f"columns      {', '.join(found.columns)}",
+        f"{found.dialect:<13}{compared}",
+        *(f"not included {each}" for each in found.omitted),
+    ]
+    return [printable(line) for line in lines]
 
 
 def onnx_summary(found: OnnxExport) -> list[str]:

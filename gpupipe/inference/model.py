@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from gpupipe.inference.onnx.export import OnnxExport
     from gpupipe.inference.prediction.few_rows import FewRowsEncoder
     from gpupipe.inference.scorer.scorer import Scorer
+    from gpupipe.inference.sql.export import SqlExport
     from gpupipe.inference.untrusted.model import UntrustedModel
     from gpupipe_kernels.engines import HostEngine
 
@@ -286,6 +287,53 @@ class Model(LoadedModel):
         from gpupipe.inference.onnx.export import write_onnx
 
         return write_onnx(self, Path(path))
+
+    def to_sql(
+        self,
+        dialect: str,
+        table: str = "input",
+        *,
+        keys: Sequence[str] = (),
+        features: bool = False,
+        uri: str | None = None,
+    ) -> SqlExport:
+        """Return the model as one SQL query, from the raw columns of a table to predictions and probabilities.
+
+        The query is returned once its predictions for the recorded rows equal those of the model in the engine of the
+        dialect, with differences of at most 1e-6.
+
+        Parameters
+        ----------
+        dialect : {"duckdb", "postgres", "sqlite", "snowflake", "bigquery", "spark"}
+            DuckDB and SQLite run in this process; PostgreSQL needs `uri`. Queries of other dialects, and of PostgreSQL
+            without `uri`, are parsed, not executed.
+        table : str
+            The table with the raw columns, written as in a query: ``shop.customers``.
+        keys : sequence of str
+            Columns of the table to copy to the result, such as an identifier.
+        features : bool
+            Also return the features, in columns ``feature_NAME``.
+        uri : str, optional
+            A PostgreSQL database, for a temporary table with the recorded rows.
+
+        Returns
+        -------
+        SqlExport
+            The query as `SqlExport.text`, its inputs, and the differences.
+
+        Raises
+        ------
+        ConfigError
+            If sqlglot or the library of the engine is not installed, or SQL cannot express the model; the message
+            lists each part.
+        DataError
+            If the database of `uri` cannot be reached.
+        ArtifactError
+            If the model has no recorded rows, or the engine computes other predictions.
+        """
+        from gpupipe.inference.sql.export import write_sql
+
+        return write_sql(self, dialect, table, keys, features, uri)
 
     def _prediction_of(self, rows: RowsToPredict) -> tuple[Prediction, PredictionReport]:
         return predict_rows(self, rows)

@@ -9,34 +9,23 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from gpupipe.artifact import ArtifactReader
 from gpupipe.artifact.untrusted.failures import VERIFY, refuse_failures
-from gpupipe.errors import ArtifactError, ConfigError, LimitError
+from gpupipe.errors import ConfigError, LimitError
 from gpupipe.files.file import replace_file, require_writable_file
-from gpupipe.inference.onnx.check import (
-    ExpectedOutputs,
-    RuntimeComparison,
-    compare,
-    n_reference_rows,
-    run_onnx_runtime,
-    run_reference,
-)
-from gpupipe.inference.onnx.estimators import NETWORKS, EstimatorNodes, single_models
-from gpupipe.inference.onnx.exact_columns import ExactColumn
+from gpupipe.inference.onnx.estimators import EstimatorNodes
+from gpupipe.inference.onnx.exact_splits import OperandColumn
 from gpupipe.inference.onnx.graph import IR_VERSION, ML, ML_OPSET, OnnxGraph
 from gpupipe.inference.onnx.inputs import OnnxInput, write_inputs
 from gpupipe.inference.onnx.instructions import write_program
-from gpupipe.inference.onnx.outputs import OnnxOutput, write_outputs
-from gpupipe.inference.onnx.refusals import require_expressible
-from gpupipe.inference.parity.files import ROWS, read_record
-from gpupipe.inference.parity.replay import RUN_AGAIN
-from gpupipe.inference.prediction.input_source import strips_texts
-from gpupipe.inference.prediction.prediction_arrays import class_probabilities
+from gpupipe.inference.onnx.outputs import write_outputs
+from gpupipe.inference.onnx.runtimes import n_reference_rows, run_onnx_runtime, run_reference
+from gpupipe.inference.targets.comparison import RuntimeComparison, compare, expected_outputs
+from gpupipe.inference.targets.estimators import NETWORKS, single_models
+from gpupipe.inference.targets.exact_columns import exact_columns
+from gpupipe.inference.targets.outputs import TargetOutput
+from gpupipe.inference.targets.refusals import omitted_parts, require_expressible
 from gpupipe.io.output_conflicts import require_no_conflict
-from gpupipe.io.source_reader import plain_arrow
-from gpupipe.metrics.predictions import predicted_labels
 from gpupipe.model_parts.folder import model_inputs
 from gpupipe.models.neural.files.onnx_check import check_onnx
 from gpupipe.table.blocks import layout
@@ -44,6 +33,8 @@ from gpupipe.table.row_encoder import RowEncoder
 from gpupipe_kernels.rows.lowering import lower
 
 if TYPE_CHECKING:
+    import pyarrow as pa
+
     from gpupipe.inference.model import Model
     from gpupipe.typing import HostArray
 
@@ -59,7 +50,7 @@ class OnnxExport:
 
     path: Path
     inputs: tuple[OnnxInput, ...]
-    outputs: tuple[OnnxOutput, ...]
+    outputs: tuple[TargetOutput, ...]
     # With the model, on its recorded rows, in ONNX Runtime and in ``onnx.reference``; a model with more than 300,000
     # splits in ONNX Runtime only.
     comparisons: tuple[RuntimeComparison, ...]
@@ -84,8 +75,8 @@ def write_onnx(model: Model, path: Path) -> OnnxExport:
     require_writable_file(path)
     reader = ArtifactReader(model.folder)
     networks = _read_networks(model, reader)
-    require_expressible(model.goal, model.features, model.estimator, networks, where)
-    omitted, n_codes = tuple(_omitted(model)), [feature.n_codes for feature in model.features.features]
+    require_expressible(model, "ONNX", (), networks, where)
+    omitted, n_codes = tuple(omitted_parts(model)), [feature.n_codes for feature in model.features.features]
     with refuse_failures("the model cannot be written as ONNX", where, VERIFY):
         graph = OnnxGraph()
         inputs, matrix, exact = _write_features(graph, model)
@@ -98,19 +89,14 @@ def write_onnx(model: Model, path: Path) -> OnnxExport:
     return OnnxExport(path, tuple(inputs), tuple(outputs), comparisons, omitted)
 
 
-def _write_features(graph: OnnxGraph, model: Model) -> tuple[list[OnnxInput], str, dict[int, ExactColumn]]:
+def _write_features(graph: OnnxGraph, model: Model) -> tuple[list[OnnxInput], str, dict[int, OperandColumn]]:
     """Write the inputs and the feature program; return the inputs, the feature matrix and its exact columns."""
     schema = model.features.schema
     positions = RowEncoder(schema).positions
     inputs, cells = write_inputs(graph, tuple(schema), positions, layout(schema))
-    return inputs, *write_program(graph, lower(model.features.program, positions), cells)
-
-
-def _omitted(model: Model) -> Iterator[str]:
-    if model.decision.has_intervals:
-        yield "prediction sets" if model.goal.has_classes else "prediction intervals"
-    if model.rules:
-        yield "the rules of data:"
+    lowered = lower(model.features.program, positions)
+    matrix, values = write_program(graph, lowered, cells)
+    return inputs, matrix, {i: OperandColumn(each, values) for i, each in exact_columns(lowered).items()}
 
 
 def _read_networks(model: Model, reader: ArtifactReader) -> dict[int, Any]:
@@ -139,7 +125,7 @@ def _single_descriptions(description: Mapping[str, Any]) -> Iterator[Mapping[str
 
 
 def _file(
-    graph: OnnxGraph, model: Model, inputs: list[OnnxInput], outputs: list[OnnxOutput], omitted: tuple[str, ...]
+    graph: OnnxGraph, model: Model, inputs: list[OnnxInput], outputs: list[TargetOutput], omitted: tuple[str, ...]
 ) -> Any:
     """Return the message of the file, checked against the format."""
     from onnx import checker, helper
@@ -170,12 +156,15 @@ def _file(
 
 
 def _compared(
-    file: Any, matrix: str, model: Model, reader: ArtifactReader, inputs: list[OnnxInput], outputs: list[OnnxOutput]
+    file: Any, matrix: str, model: Model, reader: ArtifactReader, inputs: list[OnnxInput], outputs: list[TargetOutput]
 ) -> tuple[RuntimeComparison, ...]:
     """Return the comparisons with the model on its recorded rows, in which the feature matrix is an output too."""
     from onnx import ModelProto, TensorProto, helper
 
-    expected = _expected(model, reader, inputs, outputs)
+    def feed(rows: pa.Table) -> dict[str, HostArray]:
+        return {each.column.source: each.feed(rows.column(each.column.source)) for each in inputs}
+
+    expected = expected_outputs(model, reader, feed, outputs)
     shown = ModelProto()
     shown.CopyFrom(file)
     shape = ["rows", expected.features.shape[1]]
@@ -188,48 +177,3 @@ def _compared(
         own = run_reference(shown, few.feeds)
         found.append(compare("onnx.reference", few, own, own[matrix], where))
     return tuple(found)
-
-
-def _expected(
-    model: Model, reader: ArtifactReader, inputs: list[OnnxInput], outputs: list[OnnxOutput]
-) -> ExpectedOutputs:
-    """Return what the model computes for its recorded rows on the CPU of this machine."""
-    where = str(model.folder)
-    host = model.backend.host
-    goal = model.goal
-    if ROWS not in reader.names():
-        raise ArtifactError("the model has no recorded rows to compare", where=where, fix=RUN_AGAIN)
-    with refuse_failures(f"cannot read {ROWS}", where, RUN_AGAIN):
-        recorded = read_record(reader, ())
-        trial = recorded.trial.inputs
-        # As tables to predict are read: the record itself has blank texts as levels.
-        table = model.features.encode(plain_arrow(trial, strips_texts(model.manifest["reading"])), host)
-        X = model.features.transform(table, host)
-        rows = recorded.predicted
-        prediction = model.decision.apply(model.estimator.predict(np.asfortranarray(X[rows])))
-    parts = prediction.parts if goal.targets else (prediction,)
-    numbers = [
-        class_probabilities(part.output) if own.n_classes else part.output
-        for part, own in zip(parts, goal.each, strict=True)
-    ]
-    named = [each for each in outputs if each.kind != "label"]
-    labelled = [each for each in outputs if each.kind == "label"]
-
-    def labels(found: Mapping[str, HostArray]) -> Mapping[str, HostArray]:
-        wanted = {}
-        decisions = model.decision.targets or (model.decision,)
-        for output, own, probabilities, decision in zip(labelled, goal.each, named, decisions, strict=bool(labelled)):
-            p = found[probabilities.name]
-            codes = predicted_labels(own.task, p[:, 1] if own.task == "binary" else p, decision.threshold)
-            wanted[output.name] = output.columns[codes]
-        return wanted
-
-    return ExpectedOutputs(
-        {each.column.source: each.feed(trial.column(each.column.source)) for each in inputs},
-        np.asarray(X),
-        np.asarray(rows),
-        {each.name: np.asarray(values) for each, values in zip(named, numbers, strict=True)},
-        labels,
-        model.features.features,
-        np.asarray(recorded.trial.rows) >= 0,
-    )

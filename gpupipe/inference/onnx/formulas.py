@@ -11,20 +11,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from gpupipe_kernels.formulas.calendar import MICROSECONDS_A_DAY
-from gpupipe_kernels.program.opcodes import CalendarPart
+from gpupipe.inference.targets.calendar import Integers
 
 if TYPE_CHECKING:
     from gpupipe.inference.onnx.graph import OnnxGraph
-
-HOUR = 3_600_000_000  # microseconds
-# Of a part that repeats: its unit in microseconds, the number of units in a cycle, and the unit at the start of 1970,
-# which was a Thursday.
-CYCLES = {
-    CalendarPart.SECOND: (1_000_000, 60, 0), CalendarPart.MINUTE: (60_000_000, 60, 0),
-    CalendarPart.HOUR: (HOUR, 24, 0), CalendarPart.HOUR_OF_WEEK: (HOUR, 168, 72),
-    CalendarPart.WEEKDAY: (MICROSECONDS_A_DAY, 7, 3),
-}  # fmt: skip
 
 
 def finite(graph: OnnxGraph, x: str) -> str:
@@ -131,7 +121,7 @@ def radians(graph: OnnxGraph, degrees: str) -> str:
     return graph.add("Mul", degrees, graph.constant(math.pi / 180.0, np.float64))
 
 
-class IntegerNodes:
+class IntegerNodes(Integers[str]):
     """Integer arithmetic on int64 values, in the words of `gpupipe_kernels.formulas.calendar`."""
 
     def __init__(self, graph: OnnxGraph) -> None:
@@ -149,10 +139,6 @@ class IntegerNodes:
         """Return x * y."""
         return self.graph.add("Mul", x, self._value(y))
 
-    def quotient(self, x: str, y: int) -> str:
-        """Return x divided by y, rounded down; runtimes differ in how they round negative quotients."""
-        return self.positive_quotient(self.minus(x, self.remainder(x, y)), y)  # exact, whatever its sign
-
     def positive_quotient(self, x: str, y: int) -> str:
         """Return x, which is not negative, divided by y, rounded down."""
         return self.graph.add("Div", x, self._value(y))
@@ -165,55 +151,13 @@ class IntegerNodes:
         """Return 1 where x is y, else 0."""
         return self.graph.cast(self.graph.add("Equal", x, self._value(y)), np.int64)
 
+    def if_less(self, x: str, y: int, yes: str, no: str) -> str:
+        """Return `yes` where x is less than y, else `no`."""
+        return self.graph.where(self.graph.add("Less", x, self._value(y)), yes, no)
+
+    def named(self, x: str) -> str:
+        """Return x: nodes have names."""
+        return x
+
     def _value(self, y: str | int) -> str:
         return y if isinstance(y, str) else self.graph.constant(y, np.int64)
-
-
-def calendar_part(graph: OnnxGraph, time: str, part: CalendarPart) -> str:
-    """Return a calendar part of int64 microseconds since 1970, as int64."""
-    n = IntegerNodes(graph)
-    if part in CYCLES:
-        unit, n_units, shift = CYCLES[part]
-        shifted = n.plus(time, shift * unit) if shift else time
-        return n.positive_quotient(n.remainder(shifted, n_units * unit), unit)
-    if part == CalendarPart.IS_WEEKEND:
-        return n.positive_quotient(calendar_part(graph, time, CalendarPart.WEEKDAY), 5)
-    days = n.quotient(time, MICROSECONDS_A_DAY)
-    year, month, day, march_day = _civil(n, days)
-    if part == CalendarPart.YEAR:
-        return year
-    if part == CalendarPart.QUARTER:
-        return n.positive_quotient(n.plus(month, 2), 3)
-    if part == CalendarPart.MONTH:
-        return month
-    if part == CalendarPart.DAY:
-        return day
-    if part == CalendarPart.IS_MONTH_START:
-        return n.is_equal(day, 1)
-    if part == CalendarPart.IS_MONTH_END:
-        return n.is_equal(_civil(n, n.plus(days, 1))[2], 1)
-    january_first = n.plus(march_day, -305)  # January 1 is day 306 of the year that starts in March
-    later = n.plus(n.plus(march_day, 60), _is_leap(n, year))
-    is_early = graph.add("Less", month, graph.constant(3, np.int64))
-    return graph.where(is_early, january_first, later)
-
-
-def _civil(n: IntegerNodes, days: str) -> tuple[str, str, str, str]:
-    """Return year, month, day and day of the year that starts in March; see `gpupipe_kernels.formulas.calendar`."""
-    per = n.positive_quotient
-    shifted = n.plus(days, 719_468)  # days since 0000-03-01
-    era, day_of_era = n.quotient(shifted, 146_097), n.remainder(shifted, 146_097)
-    whole = n.plus(n.minus(day_of_era, per(day_of_era, 1_460)), per(day_of_era, 36_524))
-    year_of_era = per(n.minus(whole, per(day_of_era, 146_096)), 365)
-    before = n.minus(n.plus(n.times(year_of_era, 365), per(year_of_era, 4)), per(year_of_era, 100))
-    march_day = n.minus(day_of_era, before)
-    shifted_month = per(n.plus(n.times(march_day, 5), 2), 153)  # March is 0
-    day = n.plus(n.minus(march_day, per(n.plus(n.times(shifted_month, 153), 2), 5)), 1)
-    late = per(shifted_month, 10)  # 1 in January and February
-    month = n.minus(n.plus(shifted_month, 3), n.times(late, 12))
-    return n.plus(n.plus(year_of_era, n.times(era, 400)), late), month, day, march_day
-
-
-def _is_leap(n: IntegerNodes, year: str) -> str:
-    by_4, by_100, by_400 = (n.is_equal(n.remainder(year, cycle), 0) for cycle in (4, 100, 400))
-    return n.plus(n.minus(by_4, by_100), by_400)

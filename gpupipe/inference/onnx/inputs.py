@@ -21,8 +21,8 @@ import numpy as np
 from gpupipe.errors import SchemaError
 from gpupipe.inference.onnx.graph import ML, OnnxGraph
 from gpupipe.inference.onnx.instructions import CellMatrix
-from gpupipe.table.cell_encoders import EXACT, read_number
-from gpupipe.table.level_text import NULL_TEXTS, LevelLookup, canonical_text, level_codes, normal_form
+from gpupipe.inference.targets.columns import as_number, number_codes, takes_numbers
+from gpupipe.table.level_text import NULL_TEXTS, LevelLookup
 from gpupipe.table.schema import BOOLEAN_WORDS, FIRST_LEVEL, LARGEST, NAT, NULL, UNSEEN, Column
 from gpupipe_kernels.program.program import block_id
 from gpupipe_kernels.rows.records import CODE, DOUBLE, KIND_OF_BLOCK, SINGLE, TIME
@@ -34,8 +34,6 @@ if TYPE_CHECKING:
 
 InputType = Literal["string", "float64", "int64"]
 
-NUMBER_TYPES = ("int", "uint", "float", "double", "half", "decimal", "bool")  # beginnings of Arrow types
-NO_LEVEL = -1.7e308  # stands for a text that is not a number, in a column whose levels are numbers
 MOST_SHARED = 256  # codes of a column that is looked up with others
 # Python's blanks, written out: the engines of runtimes differ in what \s is.
 BLANK = "[\t-\r\x1c-\x20\x85\xa0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000]*"
@@ -54,8 +52,7 @@ class OnnxInput:
         """Return the input of a column."""
         if column.kind == "datetime":
             return OnnxInput(column, "int64")
-        is_number = column.kind == "numeric" or column.dtype.startswith(NUMBER_TYPES)
-        return OnnxInput(column, "float64" if is_number and not _has_large_levels(column) else "string")
+        return OnnxInput(column, "float64" if takes_numbers(column) else "string")
 
     def describe(self) -> dict[str, Any]:
         """Return the input as JSON values, for the metadata of the file."""
@@ -96,38 +93,11 @@ class OnnxInput:
                 found = moments.fill_null(NAT).to_numpy()
             else:
                 plain = values.cast(pa.float64(), safe=False) if not pa.types.is_string(values.type) else values
-                found = np.array([_as_number(self.column, value) for value in plain.to_pylist()], np.float64)
+                found = np.array([as_number(self.column, value) for value in plain.to_pylist()], np.float64)
         except (pa.ArrowException, ValueError, TypeError):
             what = f"column {self.column.source!r} has the type {values.type}; the file takes {self.type}"
             raise SchemaError(what, fix="convert the column") from None
         return found.reshape(-1, 1)
-
-
-def _has_large_levels(column: Column) -> bool:
-    """Return whether float64 may not distinguish a level of a column from other numbers."""
-    return column.kind == "categorical" and any(abs(_number_in(level)) >= EXACT for level in column.levels or ())
-
-
-def _as_number(column: Column, value: Any) -> float:
-    """Return a number, or a level or flag that stands for one, as float64; NaN if it is missing."""
-    if not isinstance(value, str):
-        return math.nan if value is None else float(value)
-    if value.strip() in NULL_TEXTS:
-        return math.nan
-    if column.kind == "numeric":
-        return read_number(value)
-    text = normal_form(column.dtype)(value) if column.has_normal_form else value
-    if text in ("true", "false"):
-        return float(text == "true")
-    number = _number_in(text)
-    return number if canonical_text(number) == text else NO_LEVEL
-
-
-def _number_in(text: str) -> float:
-    try:
-        return float(text)
-    except ValueError:
-        return math.nan
 
 
 def write_inputs(
@@ -222,20 +192,9 @@ def _codes_of_shared(graph: OnnxGraph, texts: str, columns: Sequence[Column]) ->
 
 def _code_of_number(graph: OnnxGraph, column: Column, x: str) -> str:
     """Return the codes of numbers; flags that are neither 0 nor 1 are missing."""
-    codes: dict[float, int]
-    if column.kind == "boolean":
-        codes, other = {0.0: FIRST_LEVEL, 1.0: FIRST_LEVEL + 1}, NULL
-    else:  # a level that `canonical_text` writes for no number is the level of none
-        is_single = column.dtype == "float"  # the level 1.1 is the float32 next to 1.1
-        x = graph.cast(graph.cast(x, np.float32), np.float64) if is_single else x
-        found = [(_number_in(level), level, code) for level, code in level_codes(column).items()]
-        codes = {
-            float(np.float32(number)) if is_single else number: code
-            for number, level, code in found
-            if canonical_text(number) == level
-        }
-        codes |= {float(level == "true"): code for _, level, code in found if level in ("true", "false")}
-        other = UNSEEN
+    codes, other = number_codes(column)
+    if column.kind == "categorical" and column.dtype == "float":
+        x = graph.cast(graph.cast(x, np.float32), np.float64)
     is_missing, null = graph.add("IsNaN", x), graph.constant(NULL, np.int64)
     if not codes:
         return graph.where(is_missing, null, graph.constant(other, np.int64))

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from gpupipe.inference.onnx import formulas
-from gpupipe.inference.onnx.exact_columns import ExactColumn, exact_columns
+from gpupipe.inference.targets.calendar import calendar_part
 from gpupipe_kernels.program.opcodes import MAX_DEGREES, MAX_TURNS, NAT, CalendarPart, Opcode
 from gpupipe_kernels.rows.lowering import FINITE
 from gpupipe_kernels.rows.records import DOUBLE, SINGLE, TIME
@@ -39,11 +39,15 @@ class RegisterColumn(NamedTuple):
     column: int
     width: int
 
+    def select(self, graph: OnnxGraph) -> str:
+        """Return the register, shape (rows, 1)."""
+        return graph.select(self.matrix, [self.column], self.width)
+
 
 def write_program(
     graph: OnnxGraph, lowered: LoweredProgram, cells: Sequence[CellMatrix | None]
-) -> tuple[str, dict[int, ExactColumn]]:
-    """Write a program without calls; return its matrix, float32, and its columns that trees split by an operand.
+) -> tuple[str, list[RegisterColumn]]:
+    """Write a program without calls; return its matrix, float32, and its value registers.
 
     `cells`: by kind: float32, float64, int64 times and int64 codes; None without columns.
     """
@@ -54,8 +58,7 @@ def write_program(
         made, width = WRITERS[step.members[0].op](step), len(step.members)
         registers = indices if step.members[0].writes_index else values
         registers += [RegisterColumn(made, column, width) for column in range(width)]
-    matrix = _gather(graph, [values[register] for register in lowered.outputs.tolist()])
-    return matrix, exact_columns(lowered, values)
+    return _gather(graph, [values[register] for register in lowered.outputs.tolist()]), values
 
 
 def _gather(graph: OnnxGraph, registers: Sequence[RegisterColumn]) -> str:
@@ -169,7 +172,7 @@ def _part(step: _InstructionNodes) -> str:
 
 def _calendar_part(step: _InstructionNodes, x: str) -> str:
     known = step.graph.where(step.is_nat(x), step.graph.constant(0, np.int64), x)
-    return formulas.calendar_part(step.graph, known, CalendarPart(step.first.arg))
+    return calendar_part(formulas.IntegerNodes(step.graph), known, CalendarPart(step.first.arg))
 
 
 def _fill(step: _InstructionNodes) -> str:
@@ -291,7 +294,7 @@ def _yeo_johnson(step: _InstructionNodes) -> str:
 
 NodeWriter = Callable[[_InstructionNodes], str]
 
-# CALL is absent: `gpupipe.inference.onnx.refusals` refuses programs with a user's kernel.
+# CALL is absent: `gpupipe.inference.targets.refusals` refuses programs with a user's kernel.
 WRITERS: dict[int, NodeWriter] = {
     Opcode.LOAD: _load,
     Opcode.EQUAL: _equal,

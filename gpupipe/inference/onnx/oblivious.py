@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from gpupipe.inference.onnx.exact_columns import NumberSplits, exact_splits
+from gpupipe.inference.onnx.exact_splits import exact_splits
 from gpupipe.inference.onnx.graph import ML
+from gpupipe.inference.targets.exact_columns import NumberSplits
 from gpupipe.models.catboost.rows import category_hash
 from gpupipe_kernels.rows.city_hash import COMBINE
 

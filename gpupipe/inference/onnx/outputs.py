@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING
 
 import numpy as np
 
+from gpupipe.inference.targets.outputs import OutputKind, TargetOutput
 from gpupipe.metrics.calibration import EPSILON, Calibration
 from gpupipe.models.fitted.prediction import column_bounds
 
@@ -17,29 +17,8 @@ if TYPE_CHECKING:
     from gpupipe.model_parts.goal import Goal
     from gpupipe.typing import HostArray
 
-OutputKind = Literal["label", "probabilities", "prediction", "quantiles"]
 
-
-@dataclass(frozen=True)
-class OnnxOutput:
-    """An output of the file.
-
-    `name` is the kind; of several targets, with the target appended. `columns` has the labels of the classes, or levels
-    of the quantiles.
-    """
-
-    name: str
-    kind: OutputKind
-    target: str
-    columns: HostArray
-
-    def describe(self) -> dict[str, Any]:
-        """Return the output as JSON values, for the metadata of the file."""
-        columns = {"columns": self.columns.tolist()} if len(self.columns) else {}
-        return {"name": self.name, "kind": self.kind, "target": self.target, **columns}
-
-
-def write_outputs(graph: OnnxGraph, found: str, goal: Goal, decision: Decision) -> list[OnnxOutput]:
+def write_outputs(graph: OnnxGraph, found: str, goal: Goal, decision: Decision) -> list[TargetOutput]:
     """Add the outputs of predictions: float64, with the columns of `Prediction.output`."""
     if not goal.targets:
         return _target_outputs(graph, found, goal, decision, "")
@@ -51,12 +30,12 @@ def write_outputs(graph: OnnxGraph, found: str, goal: Goal, decision: Decision) 
     return outputs
 
 
-def _target_outputs(graph: OnnxGraph, found: str, goal: Goal, decision: Decision, suffix: str) -> list[OnnxOutput]:
+def _target_outputs(graph: OnnxGraph, found: str, goal: Goal, decision: Decision, suffix: str) -> list[TargetOutput]:
     from onnx import TensorProto
 
-    def output(kind: OutputKind, value: str, data_type: int, columns: HostArray, *shape: int) -> OnnxOutput:
+    def output(kind: OutputKind, value: str, data_type: int, columns: HostArray, *shape: int) -> TargetOutput:
         name = graph.output(kind + suffix, value, data_type, ["rows", *shape])
-        return OnnxOutput(name, kind, goal.target or "", columns)
+        return TargetOutput(name, kind, goal.target or "", columns)
 
     first = graph.constant([1], np.int64)
     if goal.quantiles:

@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from gpupipe.inference.onnx.exact_columns import ExactColumn, NumberSplits, exact_splits
+from gpupipe.inference.onnx.exact_splits import OperandColumn, exact_splits
 from gpupipe.inference.onnx.graph import ML, OnnxGraph
-from gpupipe_kernels.rows.trees import WORD, PackedTrees, ordered_codes
+from gpupipe.inference.targets.tree_splits import category_bits, number_splits, split_columns
+from gpupipe_kernels.rows.trees import PackedTrees
 
 if TYPE_CHECKING:
     from gpupipe.typing import HostArray
@@ -33,7 +34,7 @@ class TreeMatrix(NamedTuple):
 
     name: str
     n_codes: Sequence[int]
-    exact: Mapping[int, ExactColumn] = {}
+    exact: Mapping[int, OperandColumn] = {}
 
     @property
     def width(self) -> int:
@@ -61,10 +62,8 @@ def write_trees(graph: OnnxGraph, X: TreeMatrix, packed: PackedTrees, start: Hos
     tree_of = np.cumsum(tree_of)
     leaves = np.flatnonzero(is_leaf)
     value_of = nodes["code"][leaves]
-    by_set = nodes["words"] > 0
-    column = (nodes["column"].astype(np.int64) - 1) % packed.n_columns
-    missing_left = ~by_set & ((nodes["column"].astype(np.int64) - 1) // packed.n_columns == 0)
-    numbers = NumberSplits(np.where(is_leaf | by_set, -1, column), _floats(nodes["code"]), missing_left)
+    by_set, column = nodes["words"] > 0, split_columns(packed)
+    numbers = number_splits(packed)
     added, numbers = exact_splits(graph, X.width, X.exact, numbers)
     if added:
         wider = graph.join([X.name, *(graph.cast(each, np.float64) for each in added)])
@@ -142,14 +141,6 @@ def _ensemble(
     )
 
 
-def _floats(codes: HostArray) -> HostArray:
-    """Return the float64 numbers of codes of thresholds; -inf for the code that sends no number to the left."""
-    codes = np.ascontiguousarray(codes, np.int32)
-    with np.errstate(invalid="ignore"):
-        found = ordered_codes(codes.view(np.float32)).view(np.float32).astype(np.float64)  # its own inverse
-    return np.where(np.isnan(found), -np.inf, found)
-
-
 def _with_category_bits(
     graph: OnnxGraph, X: TreeMatrix, packed: PackedTrees, column: HostArray
 ) -> tuple[str, HostArray]:
@@ -183,19 +174,9 @@ class _CategorySets(NamedTuple):
     @classmethod
     def of(cls, packed: PackedTrees, members: list[int], n_codes: int) -> _CategorySets:
         """Return the sets of the given nodes, which split a column of codes."""
-        bits, of_split = np.unique(_category_bits(packed, members, n_codes), axis=0, return_inverse=True)
+        bits, of_split = np.unique(category_bits(packed, members, n_codes), axis=0, return_inverse=True)
         rows, row_of = np.unique(bits.T, axis=0, return_inverse=True)
         return cls(rows.T, row_of.reshape(-1).astype(np.int64), of_split.reshape(-1))
-
-
-def _category_bits(packed: PackedTrees, members: list[int], n_codes: int) -> HostArray:
-    """Return 1 for the codes that splits send to the right, uint8, shape (n_splits, n_codes)."""
-    first = packed.nodes["words"][members].astype(np.int64)[:, None]
-    last = packed.nodes["code"][members].astype(np.int64)[:, None]
-    code = np.arange(n_codes)
-    word = packed.words[first + np.minimum(code // WORD + 1, last)]
-    bits: HostArray = ((word >> (code % WORD).astype(np.uint32)) & 1).astype(np.uint8)
-    return bits
 
 
 def _looked_up(graph: OnnxGraph, X: TreeMatrix, sets: Mapping[int, _CategorySets]) -> str:

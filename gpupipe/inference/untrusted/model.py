@@ -144,7 +144,7 @@ class UntrustedModel(LoadedModel):
         return self._request("count", RowsToPredict(table, {}, None), read, 8 * sum(sizes))
 
     def __getattr__(self, name: str) -> Any:
-        if name in ("scorer", "to_onnx"):
+        if name in ("scorer", "to_onnx", "to_sql"):
             what = f"{name} is not supported for untrusted models: it computes outside of the child process"
             fix = "predict with `predict_table` or `gpupipe serve --untrusted`; if you trust it: untrusted=False"
             raise ConfigError(what, where=str(self.folder), fix=fix)

@@ -11,11 +11,11 @@ import pandas as pd
 import pytest
 
 import gpupipe as gp
-from gpupipe.inference.onnx.exact_columns import ExactColumn
+from gpupipe.inference.targets.exact_columns import ExactColumn
 from gpupipe_kernels.program.opcodes import Opcode
 from gpupipe_kernels.rows.lowering import FINITE, LoweredInstruction
 
-REGISTER: Any = None
+REGISTER = 0
 LOG1P = (LoweredInstruction(Opcode.LOG1P), LoweredInstruction(FINITE))
 SCALE = LoweredInstruction(Opcode.SCALE, params=(0.37, -1.5))
 CHAINS = {

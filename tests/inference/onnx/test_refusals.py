@@ -14,7 +14,7 @@ import pytest
 
 import gpupipe as gp
 from gpupipe.cli import main
-from gpupipe.inference.onnx import check, export
+from gpupipe.inference.onnx import export, runtimes
 
 ROWS = 80
 
@@ -87,7 +87,7 @@ def test_a_runtime_that_computes_something_else_prevents_the_file(
     usual: Path, tmp_path: Path, monkeypatch: Any
 ) -> None:
     def run_wrongly(model: Any, feeds: Any) -> Any:
-        found = check.run_onnx_runtime(model, feeds)
+        found = runtimes.run_onnx_runtime(model, feeds)
         return found | {"probabilities": found["probabilities"] + 2e-5}
 
     monkeypatch.setattr(export, "run_onnx_runtime", run_wrongly)
@@ -105,7 +105,7 @@ def test_columns_may_have_the_names_of_outputs_and_nodes(tmp_path: Path) -> None
 
 def test_digits_that_move_rows_are_refused_with_their_columns_and_ops(tmp_path: Path, monkeypatch: Any) -> None:
     def run_with_another_sine(model: Any, feeds: Any) -> Any:
-        found = check.run_onnx_runtime(model, feeds)
+        found = runtimes.run_onnx_runtime(model, feeds)
         matrix = next(name for name in found if found[name].ndim == 2 and name != "probabilities")
         features = found[matrix].copy()
         features[:, :2] = np.nextafter(features[:, :2], np.float32(9))

@@ -6,7 +6,6 @@ binary search finds s in the digits of this machine, which are those of the mode
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -18,8 +17,6 @@ from gpupipe_kernels.rows.lowering import FINITE
 from gpupipe_kernels.rows.trees import ordered_codes
 
 if TYPE_CHECKING:
-    from gpupipe.inference.onnx.graph import OnnxGraph
-    from gpupipe.inference.onnx.instructions import RegisterColumn
     from gpupipe.typing import HostArray
     from gpupipe_kernels.rows.lowering import LoweredInstruction, LoweredProgram
 
@@ -39,14 +36,9 @@ FIRST, LAST = (int(code) for code in ordered_codes(np.array([-LARGEST, LARGEST],
 class ExactColumn(NamedTuple):
     """A column of the feature matrix that is a function of a column with equal digits in all runtimes."""
 
-    operand: RegisterColumn
-    image: RegisterColumn  # NaN where the operand has no image; before the first FILL
+    operand: int  # a value register of the program
+    image: int  # a value register: NaN where the operand has no image; before the first FILL
     steps: tuple[LoweredInstruction, ...]
-
-    def write(self, graph: OnnxGraph) -> str:
-        """Return the operand, float32, shape (rows, 1), with NaN where it has no image."""
-        operand, image = (graph.select(each.matrix, [each.column], each.width) for each in (self.operand, self.image))
-        return graph.where(graph.add("IsNaN", image), graph.constant(math.nan, np.float32), operand)
 
     def of(self, x: HostArray, fills: bool = True) -> HostArray:
         """Return the column for values of the operand, float32; with NaN where FILL would fill, unless it `fills`."""
@@ -75,11 +67,8 @@ def _numbers(codes: HostArray) -> HostArray:
     return found
 
 
-def exact_columns(lowered: LoweredProgram, values: Sequence[RegisterColumn]) -> dict[int, ExactColumn]:
-    """Return the columns of the matrix whose digits differ between runtimes and that can be split by an operand.
-
-    `values` has the registers of the program in the graph.
-    """
+def exact_columns(lowered: LoweredProgram) -> dict[int, ExactColumn]:
+    """Return the columns of the matrix whose digits differ between runtimes and that can be split by an operand."""
     made = {each.dst: each for each in lowered.instructions if not each.writes_index}
     found = {}
     for column, register in enumerate(lowered.outputs.tolist()):
@@ -91,7 +80,7 @@ def exact_columns(lowered: LoweredProgram, values: Sequence[RegisterColumn]) -> 
             del steps[0]  # equal in all runtimes
         if steps:
             filled = next((each.operands[0] for each in steps if each.op == Opcode.FILL), steps[-1].dst)
-            found[column] = ExactColumn(values[steps[0].operands[0]], values[filled], tuple(steps))
+            found[column] = ExactColumn(steps[0].operands[0], filled, tuple(steps))
     return found
 
 
@@ -102,19 +91,14 @@ class NumberSplits(NamedTuple):
     limit: HostArray
     missing_left: HostArray
 
-
-def exact_splits(
-    graph: OnnxGraph, width: int, exact: Mapping[int, ExactColumn], splits: NumberSplits
-) -> tuple[list[str], NumberSplits]:
-    """Return splits that read operands, and these columns, float32, to be appended to a matrix of `width` columns."""
-    column, limit, missing_left = (np.array(values) for values in splits)
-    added: list[str] = []
-    for own, each in exact.items():
-        if (at := splits.column == own).any():
-            missing = each.of(np.full(1, np.nan, np.float32))[0]
-            if not np.isnan(missing):
-                missing_left[at] = missing <= limit[at]
-            limit[at] = each.limits(limit[at])
-            column[at] = width + len(added)
-            added.append(each.write(graph))
-    return added, NumberSplits(column, limit, missing_left)
+    def by_operand(self, exact: Mapping[int, ExactColumn], place: Mapping[int, int]) -> NumberSplits:
+        """Return the splits with those of `exact` columns moved to the operands, in the columns `place`."""
+        column, limit, missing_left = (np.array(values) for values in self)
+        for own, each in exact.items():
+            if (at := self.column == own).any():
+                missing = each.of(np.full(1, np.nan, np.float32))[0]
+                if not np.isnan(missing):
+                    missing_left[at] = missing <= limit[at]
+                limit[at] = each.limits(limit[at])
+                column[at] = place[own]
+        return NumberSplits(column, limit, missing_left)

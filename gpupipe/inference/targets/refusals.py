@@ -1,16 +1,17 @@
-"""Refusals of models that ONNX cannot express: each op, kernel and estimator by name, before anything is written."""
+"""Refusals of models that a target cannot express: each op, kernel and estimator by name, before a file is written."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from gpupipe.errors import ConfigError
-from gpupipe.inference.onnx.estimators import NETWORKS, is_writable, single_models
+from gpupipe.inference.targets.estimators import NETWORKS, is_writable, single_models
 from gpupipe.tasks import CLASSIFICATION
 
 if TYPE_CHECKING:
     from gpupipe.features.program.fitted import FittedFeatures
+    from gpupipe.inference.model import Model
     from gpupipe.model_parts.goal import Goal
     from gpupipe.models.fitted.base import FittedModel
 
@@ -19,16 +20,18 @@ FIX = "train without them, or serve the model with gpupipe serve"
 
 
 def require_expressible(
-    goal: Goal, features: FittedFeatures, estimator: FittedModel, networks: Mapping[int, Any], where: str
+    model: Model, target: str, refused: Iterable[str], networks: Mapping[int, Any] | None, where: str
 ) -> None:
-    """Raise ConfigError with everything that ONNX cannot express.
+    """Raise ConfigError with everything that a target cannot express.
 
-    - `networks`: the ONNX form of each network that has one, by its identity
+    - `target`: its name, for the message
+    - `refused`: what this target alone cannot express
+    - `networks`: the ONNX form of each network that has one, by its identity; None if the target has no networks
     - `where`: the model, for the message
     """
-    found = [*_of_features(features), *_of_task(goal), *_of_estimator(estimator, networks)]
+    found = [*_of_features(model.features), *_of_task(model.goal), *_of_estimator(model.estimator, networks), *refused]
     if found:
-        what = "ONNX cannot express:\n" + "\n".join(f"  {each}" for each in dict.fromkeys(found))
+        what = f"{target} cannot express:\n" + "\n".join(f"  {each}" for each in dict.fromkeys(found))
         raise ConfigError(what, where=where, fix=FIX)
 
 
@@ -50,10 +53,20 @@ def _of_features(features: FittedFeatures) -> Iterator[str]:
         yield f"the custom kernel {call.name}"
 
 
-def _of_estimator(estimator: FittedModel, networks: Mapping[int, Any]) -> Iterator[str]:
+def _of_estimator(estimator: FittedModel, networks: Mapping[int, Any] | None) -> Iterator[str]:
     for model in single_models(estimator):
         name = type(model.estimator).__name__ if model.library == "scikit-learn" else f"this {model.library} model"
-        if model.library in NETWORKS and id(model) not in networks:
+        if model.library in NETWORKS and networks is None:
+            yield "a network"
+        elif model.library in NETWORKS and id(model) not in (networks or {}):
             yield "a network without estimator.onnx: pip install onnx onnxruntime, and run again"
         elif not is_writable(model):
             yield f"the estimator {name}"
+
+
+def omitted_parts(model: Model) -> Iterator[str]:
+    """Yield what a model does and an exported file does not."""
+    if model.decision.has_intervals:
+        yield "prediction sets" if model.goal.has_classes else "prediction intervals"
+    if model.rules:
+        yield "the rules of data:"

@@ -1,28 +1,36 @@
-"""Comparison of a file with its model on the recorded rows, in ONNX Runtime and in the reference of the format."""
+"""Comparison of an exported file with its model on the recorded rows, in the engine that runs the file."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from gpupipe.artifact.untrusted.failures import refuse_failures
 from gpupipe.errors import ArtifactError, ConfigError
 from gpupipe.inference.parity.check import TOLERANCE as PARITY
 from gpupipe.inference.parity.check import compare_columns
+from gpupipe.inference.parity.files import ROWS, read_record
+from gpupipe.inference.parity.replay import RUN_AGAIN
+from gpupipe.inference.prediction.input_source import strips_texts
+from gpupipe.inference.prediction.prediction_arrays import class_probabilities
+from gpupipe.io.source_reader import plain_arrow
+from gpupipe.metrics.predictions import predicted_labels
 
 if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from gpupipe.artifact import ArtifactReader
     from gpupipe.features.program.fitted import Feature
+    from gpupipe.inference.model import Model
+    from gpupipe.inference.targets.outputs import TargetOutput
     from gpupipe.typing import HostArray
 
 TOLERANCE = 1e-5  # of a probability, or of the largest prediction
 SHARE_OF_ROWS = 0.01  # that may differ by more because a feature has another last digit, which moves them over a split
-FIX = "update onnx and onnxruntime, or report it as a bug; no file was written"
-REFERENCE_TREES = 20_000  # walked by the reference, which takes seconds for them
-LEAST_REFERENCE_ROWS = 16
-REFERENCE_SPLITS = 300_000  # read by the reference in about 10 s
+FIX = "update the runtime, or report it as a bug; no file was written"
 
 
 @dataclass(frozen=True)
@@ -33,7 +41,7 @@ class RuntimeComparison:
     rows: int  # number of compared rows
     # Largest difference in rows with equal features: of a probability, or relative to the largest prediction.
     largest: float
-    moved: int  # rows with a larger difference than `TOLERANCE` and another last digit of a feature
+    moved: int  # rows with a larger difference than the tolerance and another last digit of a feature
 
     def to_json(self) -> dict[str, Any]:
         """Return the comparison as JSON values."""
@@ -49,7 +57,7 @@ class RuntimeComparison:
 class ExpectedOutputs:
     """Features and predictions of a model for some rows."""
 
-    feeds: Mapping[str, HostArray]  # the raw columns, as a runtime takes them
+    feeds: Mapping[str, Any]  # the raw columns, as a runtime takes them
     features: HostArray  # float32, shape (n, d)
     predicted: HostArray  # bool, shape (n,): rows to predict
     outputs: Mapping[str, HostArray]  # for the predicted rows, the numbers of the outputs with numbers, by name
@@ -73,12 +81,17 @@ class ExpectedOutputs:
 
 
 def compare(
-    runtime: str, expected: ExpectedOutputs, found: Mapping[str, HostArray], features: HostArray, where: str
+    runtime: str,
+    expected: ExpectedOutputs,
+    found: Mapping[str, HostArray],
+    features: HostArray,
+    where: str,
+    tolerance: float = TOLERANCE,
 ) -> RuntimeComparison:
     """Return the differences between the outputs that a runtime found, by name, and the expected ones.
 
     Raise ConfigError if last digits of features move too many rows over splits; ArtifactError if another prediction
-    differs by more than `TOLERANCE`, or a feature by more than in a copy of the model.
+    differs by more than `tolerance`, or a feature by more than in a copy of the model.
     """
     columns = compare_columns(features, expected.features, expected.of_the_run, expected.kinds, PARITY)
     if wrong := next((column for column in columns if column.outside), None):
@@ -91,15 +104,15 @@ def compare(
     errors = {name: _errors(own[name], values) for name, values in expected.outputs.items()}
     error = np.max(list(errors.values()), axis=0)
     largest = float(error[is_equal].max(initial=0.0))
-    moved = int((error[~is_equal] > TOLERANCE).sum())
-    if largest > TOLERANCE:
+    moved = int((error[~is_equal] > tolerance).sum())
+    if largest > tolerance:
         what = (
-            f"{runtime} computes other predictions than the model in {int((error > TOLERANCE).sum())} of {len(error)}"
+            f"{runtime} computes other predictions than the model in {int((error > tolerance).sum())} of {len(error)}"
         )
-        what += f" recorded rows: the largest difference is {error.max():.2g}, the limit {TOLERANCE:g}"
+        what += f" recorded rows: the largest difference is {error.max():.2g}, the limit {tolerance:g}"
         raise ArtifactError(what, where=where, fix=FIX)
     if moved > SHARE_OF_ROWS * len(rows):
-        differs = ~same[~is_equal][error[~is_equal] > TOLERANCE].all(axis=0)
+        differs = ~same[~is_equal][error[~is_equal] > tolerance].all(axis=0)
         named = [f"{kind.name} ({kind.op})" for kind, is_one in zip(expected.kinds, differs, strict=True) if is_one]
         raise ConfigError(
             f"{runtime} computes other last digits of {', '.join(named)}, which move {moved} of {len(error)} "
@@ -126,34 +139,49 @@ def _errors(found: HostArray, wanted: HostArray) -> HostArray:
     return largest
 
 
-def run_onnx_runtime(model: Any, feeds: Mapping[str, HostArray]) -> dict[str, HostArray]:
-    """Return the outputs of a file in ONNX Runtime on the CPU, by name."""
-    import onnxruntime
+def expected_outputs(
+    model: Model, reader: ArtifactReader, feed: Callable[[pa.Table], Mapping[str, Any]], outputs: Sequence[TargetOutput]
+) -> ExpectedOutputs:
+    """Return what the model computes for its recorded rows on the CPU of this machine.
 
-    options = onnxruntime.SessionOptions()
-    options.log_severity_level = 4  # errors arrive as exceptions; the log would go to the console
-    options.intra_op_num_threads = 1
-    session = onnxruntime.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])
-    return dict(zip([each.name for each in session.get_outputs()], session.run(None, dict(feeds)), strict=True))
-
-
-def run_reference(model: Any, feeds: Mapping[str, HostArray]) -> dict[str, HostArray]:
-    """Return the outputs of a file in ``onnx.reference``, by name."""
-    from onnx.reference import ReferenceEvaluator
-
-    with np.errstate(all="ignore"):
-        found = ReferenceEvaluator(model).run(None, dict(feeds))
-    return dict(zip([each.name for each in model.graph.output], found, strict=True))
-
-
-def n_reference_rows(model: Any) -> int:
-    """Return the number of rows that the reference computes in some seconds: it is written in Python.
-
-    0 if it would take minutes to read the trees.
+    `feed` returns the raw columns as the runtime takes them. Raise ArtifactError if the model has no recorded rows.
     """
-    attributes = list(chain.from_iterable(node.attribute for node in model.graph.node))
-    n_trees, n_splits = (
-        sum(len(attribute.ints) for attribute in attributes if attribute.name == name)
-        for name in ("tree_roots", "nodes_featureids")
+    where = str(model.folder)
+    host = model.backend.host
+    goal = model.goal
+    if ROWS not in reader.names():
+        raise ArtifactError("the model has no recorded rows to compare", where=where, fix=RUN_AGAIN)
+    with refuse_failures(f"cannot read {ROWS}", where, RUN_AGAIN):
+        recorded = read_record(reader, ())
+        trial = recorded.trial.inputs
+        # As tables to predict are read: the record itself has blank texts as levels.
+        table = model.features.encode(plain_arrow(trial, strips_texts(model.manifest["reading"])), host)
+        X = model.features.transform(table, host)
+        rows = recorded.predicted
+        prediction = model.decision.apply(model.estimator.predict(np.asfortranarray(X[rows])))
+    parts = prediction.parts if goal.targets else (prediction,)
+    numbers = [
+        class_probabilities(part.output) if own.n_classes else part.output
+        for part, own in zip(parts, goal.each, strict=True)
+    ]
+    named = [each for each in outputs if each.kind != "label"]
+    labelled = [each for each in outputs if each.kind == "label"]
+
+    def labels(found: Mapping[str, HostArray]) -> Mapping[str, HostArray]:
+        wanted = {}
+        decisions = model.decision.targets or (model.decision,)
+        for output, own, probabilities, decision in zip(labelled, goal.each, named, decisions, strict=bool(labelled)):
+            p = found[probabilities.name]
+            codes = predicted_labels(own.task, p[:, 1] if own.task == "binary" else p, decision.threshold)
+            wanted[output.name] = output.columns[codes]
+        return wanted
+
+    return ExpectedOutputs(
+        feed(trial),
+        np.asarray(X),
+        np.asarray(rows),
+        {each.name: np.asarray(values) for each, values in zip(named, numbers, strict=True)},
+        labels,
+        model.features.features,
+        np.asarray(recorded.trial.rows) >= 0,
     )
-    return 0 if n_splits > REFERENCE_SPLITS else max(LEAST_REFERENCE_ROWS, REFERENCE_TREES // (1 + n_trees))

@@ -1,0 +1,1 @@
+"""Parts of an export that all targets share: walk of the estimators, refusals, exact splits, comparison."""
