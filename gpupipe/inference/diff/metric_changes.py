@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from gpupipe.errors import GpupipeError
 from gpupipe.inference.diff.resampled_units import RecordedSplit, ResampledUnits
-from gpupipe.inference.drift.label_metrics import LabelledRows, is_measurable, labelled_rows, metric_scorer
+from gpupipe.inference.drift.label_metrics import LabelledRows, MetricSettings, is_measurable, labelled_rows
 from gpupipe.inference.drift.periods import PeriodColumn
 from gpupipe.metrics import SliceColumn
 from gpupipe.metrics.bootstrap import FEWEST_ROWS, PAIRED_RESAMPLES, MetricChange, class_strata, paired_changes
@@ -94,7 +94,7 @@ class PairedMetrics:
         return paired_changes(each[0], each[1], strata, codes, n_resamples=n_resamples, most_rows=most_rows)
 
     def _score(self, model: Model, own: LabelledRows, rows: HostArray) -> Callable[[HostArray], Mapping[str, float]]:
-        score = metric_scorer(own, self.names, model.goal, model.decision, model.backend, self.split.costs)
+        score = MetricSettings(self.names, model.goal, model.decision, model.backend, self.split.costs).scorer(own)
 
         def of_places(places: HostArray) -> Mapping[str, float]:
             try:
