@@ -26,7 +26,7 @@ from benchmarks.answers.contenders.exchange import (
 from benchmarks.answers.records import CellRecord
 from benchmarks.answers.scoring import score_file
 from benchmarks.answers.splits import make_fold
-from gpupipe.bench.machine import describe_machine
+from gpupipe.bench.measurement import describe_machine
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -2,7 +2,7 @@
 
 ``settings``   the ``report:`` section;  ``data``   contents of a page;  ``render``  writes it
 ``sentences``  the result in words;      ``gains``  table of gains
-``plots``      of predictions;           ``axes``   draws all plots;     ``time_ticks``
+``plots``      of predictions;           ``axes``   draws all plots
 ``environment``, ``theme``, ``text``, ``inline``      templates, colours, numbers and SVG files of all pages
 ``template_cache``                                    compiled templates on disk
 ``search_record``, ``tried_counts``, ``tuning_plot``, ``generated_features``   what a run tried

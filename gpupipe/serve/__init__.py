@@ -5,11 +5,10 @@
 ``supervisor``         worker processes that share a socket; restarts dead ones
 ``worker``             one process: event loop, signals and ``reload``; ``child`` is its main module
 ``time_limit``         time limit of operations with an untrusted model
-``protocol``           HTTP connections with time and header limits; ``request_heads`` checks their heads
-``encodings``          compressed bodies, decompressed within limits
-``application``        the ASGI application: guards, errors (``problems``), metrics, routes
+``protocol``           HTTP connections with time and header limits, and checks of the heads of requests
+``application``        the ASGI application: guards, bodies, errors (``problems``), metrics, routes
 ``documents``          its other routes: ``openapi`` with ``body_schemas``, ``model_schema``, ``drift_document``, and
-                       the start ``page``
+                       the start page
 ``slot``               the model in use, with its queues
 ``coalescer``          waiting requests predicted together
 ``explanation_queue``  waiting requests explained on a separate thread

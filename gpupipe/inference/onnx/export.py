@@ -23,13 +23,12 @@ from gpupipe.inference.onnx.check import (
     run_onnx_runtime,
     run_reference,
 )
-from gpupipe.inference.onnx.estimators import NETWORKS, EstimatorNodes, single_models
+from gpupipe.inference.onnx.estimators import NETWORKS, EstimatorNodes, is_writable, single_models
 from gpupipe.inference.onnx.exact_columns import ExactColumn
 from gpupipe.inference.onnx.graph import IR_VERSION, ML, ML_OPSET, OnnxGraph
 from gpupipe.inference.onnx.inputs import OnnxInput, write_inputs
 from gpupipe.inference.onnx.instructions import write_program
 from gpupipe.inference.onnx.outputs import OnnxOutput, write_outputs
-from gpupipe.inference.onnx.refusals import require_expressible
 from gpupipe.inference.parity.files import ROWS, read_record
 from gpupipe.inference.parity.replay import RUN_AGAIN
 from gpupipe.inference.prediction.input_source import strips_texts
@@ -41,11 +40,18 @@ from gpupipe.model_parts.folder import model_inputs
 from gpupipe.models.neural.files.onnx_check import check_onnx
 from gpupipe.table.blocks import layout
 from gpupipe.table.row_encoder import RowEncoder
+from gpupipe.tasks import CLASSIFICATION
 from gpupipe_kernels.rows.lowering import lower
 
 if TYPE_CHECKING:
+    from gpupipe.features.program.fitted import FittedFeatures
     from gpupipe.inference.model import Model
+    from gpupipe.model_parts.goal import Goal
+    from gpupipe.models.fitted.base import FittedModel
     from gpupipe.typing import HostArray
+
+TASKS = CLASSIFICATION | {"regression", "quantile", "ranking", "multioutput"}
+FIX = "train without them, or serve the model with gpupipe serve"
 
 NEEDED = ("onnx", "onnxruntime")
 MAX_BYTES = 2**31 - 2**20  # largest protobuf message, less some room
@@ -233,3 +239,44 @@ def _expected(
         model.features.features,
         np.asarray(recorded.trial.rows) >= 0,
     )
+
+
+def require_expressible(
+    goal: Goal, features: FittedFeatures, estimator: FittedModel, networks: Mapping[int, Any], where: str
+) -> None:
+    """Raise ConfigError with everything that ONNX cannot express.
+
+    - `networks`: the ONNX form of each network that has one, by its identity
+    - `where`: the model, for the message
+    """
+    found = [*_of_features(features), *_of_task(goal), *_of_estimator(estimator, networks)]
+    if found:
+        what = "ONNX cannot express:\n" + "\n".join(f"  {each}" for each in dict.fromkeys(found))
+        raise ConfigError(what, where=where, fix=FIX)
+
+
+def _of_task(goal: Goal) -> Iterator[str]:
+    if goal.task not in TASKS:
+        yield f"the task {goal.task}"
+
+
+def _of_features(features: FittedFeatures) -> Iterator[str]:
+    from gpupipe.features.ops.text_op import TextOp
+
+    for op in () if features.derivation is None else features.derivation.ops:
+        of = f" of {', '.join(op.columns)}, which reads texts" if isinstance(op, TextOp) else ", which reads events"
+        yield f"{op.title()}{of}"
+    for column in features.schema:
+        if column.hash_of is not None:
+            yield f"hash_bucket of {column.source}"
+    for call in features.program.calls:
+        yield f"the custom kernel {call.name}"
+
+
+def _of_estimator(estimator: FittedModel, networks: Mapping[int, Any]) -> Iterator[str]:
+    for model in single_models(estimator):
+        name = type(model.estimator).__name__ if model.library == "scikit-learn" else f"this {model.library} model"
+        if model.library in NETWORKS and id(model) not in networks:
+            yield "a network without estimator.onnx: pip install onnx onnxruntime, and run again"
+        elif not is_writable(model):
+            yield f"the estimator {name}"

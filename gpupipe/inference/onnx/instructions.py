@@ -291,7 +291,7 @@ def _yeo_johnson(step: _InstructionNodes) -> str:
 
 NodeWriter = Callable[[_InstructionNodes], str]
 
-# CALL is absent: `gpupipe.inference.onnx.refusals` refuses programs with a user's kernel.
+# CALL is absent: `gpupipe.inference.onnx.export` refuses programs with a user's kernel.
 WRITERS: dict[int, NodeWriter] = {
     Opcode.LOAD: _load,
     Opcode.EQUAL: _equal,
