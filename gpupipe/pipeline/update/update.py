@@ -1,4 +1,4 @@
-"""Challenger of a model: trained on new rows, compared on the newest of them, which neither model has seen, and judged."""
+"""Challenger of a model: trained on new rows, compared on the newest, which neither model has seen, and judged."""
 
 from __future__ import annotations
 
