@@ -11,9 +11,8 @@ from gpupipe.errors import ArtifactError
 from gpupipe.models.catboost.fitted import FittedCatBoost
 from gpupipe.models.composites.ensemble import FittedEnsemble
 from gpupipe.models.composites.ensemble_files import LoadModel, read_ensemble
-from gpupipe.models.composites.quantiles import FittedQuantiles
+from gpupipe.models.composites.parts import FittedQuantiles, FittedTargets
 from gpupipe.models.composites.scaled_target import FittedScaledTarget, read_units
-from gpupipe.models.composites.targets import FittedTargets
 from gpupipe.models.files.description import ESTIMATOR, Description
 from gpupipe.models.files.model_files import ModelFiles, PrefixedFiles
 from gpupipe.models.fitted.base import FittedModel

@@ -25,11 +25,10 @@ from gpupipe.model_parts.part_checks import read_importances
 from gpupipe.model_parts.part_shapes import check_manifest
 from gpupipe.names import count_noun
 from gpupipe.pipeline.api.arguments import in_python
-from gpupipe.report.search_record import SearchRecord
+from gpupipe.report.search_record import SearchRecord, TriedCounts
 from gpupipe.report.sentences import search_lines
 from gpupipe.report.slices import MISSED_FIX, missed_sentence, slice_frame
 from gpupipe.report.text import metric_names, printable
-from gpupipe.report.tried_counts import TriedCounts
 from gpupipe.timeline.timeline import Note, Timeline
 from gpupipe.training.selection.leaderboard import LeaderboardEntry, leaderboard_rows
 from gpupipe.units import format_latency

@@ -15,9 +15,17 @@ from gpupipe.errors import ArtifactError, ConfigError, DataError, did_you_mean
 from gpupipe.inference.drift.cell_counter import CellCounter
 from gpupipe.inference.drift.counted_column import CountedColumn, counted_columns
 from gpupipe.inference.drift.files import read_reference
-from gpupipe.inference.drift.periods import PeriodColumn, choose_period_column, parse_by, period_column, require_few
+from gpupipe.inference.drift.periods import (
+    CountCells,
+    PeriodColumn,
+    PeriodCounts,
+    choose_period_column,
+    count_chunk,
+    parse_by,
+    period_column,
+    require_few,
+)
 from gpupipe.inference.drift.reference import DriftReference
-from gpupipe.inference.drift.row_counts import CountCells, PeriodCounts, count_chunk
 from gpupipe.inference.drift.sample import EvenSample, sample_rows
 from gpupipe.io.chunks.chunk_stream import ChunkStream, read_ahead, slices
 from gpupipe.io.column_settings import ColumnSettings

@@ -27,8 +27,7 @@ from gpupipe.splits import Fold
 from gpupipe.tasks import CLASSIFICATION, Task
 from gpupipe.training.tuning.inner_folds import make_inner_folds
 from gpupipe.training.tuning.pruning import CurvePruner
-from gpupipe.training.tuning.rounds import with_mean_rounds
-from gpupipe.training.tuning.training import FoldPrediction, FoldTraining
+from gpupipe.training.tuning.training import FoldPrediction, FoldTraining, with_mean_rounds
 from gpupipe.training.tuning.trials import FinishedTrial, TrialStudy, distributions, nearest_point, quiet_optuna
 from gpupipe.typing import Array
 from gpupipe.units import format_duration
