@@ -6,7 +6,7 @@
 ``overrides``    ``--set a.b.c=value``
 ``paths``        resolution of relative paths
 ``sections``     `Config`; ``features`` and ``models`` look up ``registered_parts`` by name; ``cluster``, ``limits``,
-                 ``trackers``, ``tuning``; ``event_ops`` and ``target_delay``: settings of event tables
+                 ``trackers``, ``tuning``; ``event_ops``: settings of event tables
 ``problems``     pydantic's errors with line and column, worded for YAML or Python by ``error_text``; ``locations``:
                  the lines of settings, for errors that only the data shows
 ``advice``       advice in messages, translated to Python's notation

@@ -14,13 +14,12 @@ from pydantic_core import InitErrorDetails, PydanticCustomError
 from gpupipe.backends import Device, DeviceOptions
 from gpupipe.config.cluster import ClusterSettings
 from gpupipe.config.document import Node
-from gpupipe.config.event_ops import entity_errors, keyed_ops
+from gpupipe.config.event_ops import entity_errors, gap_errors, keyed_ops
 from gpupipe.config.features import OpItem, default_features
 from gpupipe.config.limits import Limits
 from gpupipe.config.models import ModelEntry, refuse_shared_labels, weight_errors
 from gpupipe.config.redaction import Redactor
 from gpupipe.config.registered_parts import combine_errors
-from gpupipe.config.target_delay import gap_errors
 from gpupipe.config.trackers import TrackSettings
 from gpupipe.errors import ConfigError
 from gpupipe.features.ops.keyed_op import KeyedOp

@@ -20,7 +20,7 @@ from itertools import chain
 from typing import TYPE_CHECKING, Any, Literal, Protocol, runtime_checkable
 
 from gpupipe.backends import machine
-from gpupipe.backends.counters.counter import CounterStatistics
+from gpupipe.backends.counters.statistics import CounterStatistics
 from gpupipe.names import count_noun
 from gpupipe.timeline.display.progress import ProgressMeter
 from gpupipe.timeline.safe_points import StopSignal

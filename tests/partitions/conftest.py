@@ -16,8 +16,8 @@ from gpupipe.backends import Backend, choose
 from gpupipe.features.statistics import categories, quantiles, reductions, row_blocks
 from gpupipe.features.statistics import training as statistics
 from gpupipe.partitions import table as partitions
-from gpupipe.partitions.statistics import categories as merging
 from gpupipe.partitions.statistics import rank_selection
+from gpupipe.partitions.statistics import training as merging
 from gpupipe.partitions.table import PartitionedTable
 from gpupipe.partitions.workers import Workers
 from gpupipe.table.arrange import slice_rows
