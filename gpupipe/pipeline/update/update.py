@@ -180,7 +180,8 @@ def update_model(
     how: Origin = "refitted" if start is None else "continued"
     n_trained = new_rows.num_rows - len(compared)
     period = _period(new_rows, settings.time)
-    _record(reader, champion, run, Generation("", _now(), n_trained, period, how, verdict.name, verdict.reasons))
+    now = datetime.now(UTC).isoformat(timespec="seconds")
+    _record(reader, champion, run, Generation("", now, n_trained, period, how, verdict.name, verdict.reasons))
     return ModelUpdate(run, verdict.name, verdict.reasons, how, n_trained, comparison)
 
 
@@ -215,10 +216,6 @@ def _period(rows: pa.Table, time: str | None) -> tuple[str, str] | None:
         return None
     ends = pc.min_max(rows[time]).as_py()
     return None if ends["min"] is None else (ends["min"].isoformat(), ends["max"].isoformat())
-
-
-def _now() -> str:
-    return datetime.now(UTC).isoformat(timespec="seconds")
 
 
 @dataclass(frozen=True)
