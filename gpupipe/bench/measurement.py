@@ -92,7 +92,6 @@ def _measured(request: BenchRequest, config: Config, progress: Progress) -> dict
 def _measure_table(
     request: BenchRequest, config: Config, table: BenchTable, folder: Path, progress: Progress
 ) -> dict[str, Any]:
-    """Measure every runner on one table."""
     progress(config.origin.redactor.hide(f"table: {table.label}"))
     ours = FreshRunner(_arguments(request, table))
     word = peer_word(choose_model(config, request.model), request.model) if request.peers else NO_MODEL

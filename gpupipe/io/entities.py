@@ -117,7 +117,6 @@ def _times(events: pa.Table, settings: JoinedTable, label: str) -> Array:
 def _labels(
     rows: pa.Table, events: pa.Table, settings: JoinedTable, entities: Entities, cut_offs: Sequence[int]
 ) -> pa.ChunkedArray:
-    """Return the label of each row."""
     label = entities.label
     assert label is not None
     where = f"table {label.table!r}"

@@ -279,7 +279,6 @@ class Run:
         return list(self._timeline_document()["stages"])
 
     def _timeline_document(self) -> dict[str, Any]:
-        """Return the content of timeline.json."""
         found: dict[str, Any] = (
             read_json(self.path / "timeline.json") if self._timeline is None else self._timeline.to_json()
         )

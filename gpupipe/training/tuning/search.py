@@ -193,7 +193,6 @@ class _Search:
             raise _TimeIsUp
 
     def _run_trial(self) -> None:
-        """Run the next trial, and add it to the study."""
         trial, curve = self.study.ask()
         is_first, began = not self.study.finished, self.clock()
         # The first trial is the entry itself, also where that is outside of the space.
