@@ -1,5 +1,5 @@
 """Update of a model with new rows: a challenger, compared with the model in use on rows that neither has seen.
 
-``update``             `update_model`: train the challenger as a run, compare, judge, and record the generation
+``update``             `update_model`: train the challenger as a run, compare, decide, and record the generation
 ``training_settings``  training.json, the settings of a model's training, and the configuration of the challenger
 """

@@ -1,4 +1,4 @@
-"""Challenger of a model: trained on new rows, compared on the newest, which neither model has seen, and judged."""
+"""Challenger of a model: trained on new rows, and compared on the newest, which neither model has seen; the verdict."""
 
 from __future__ import annotations
 
