@@ -33,7 +33,7 @@ from distributed import Client, LocalCluster, wait
 from tornado.iostream import IOStream
 
 import gpupipe as gp
-from gpupipe.bench.machine import describe_machine
+from gpupipe.bench.measurement import describe_machine
 from gpupipe.files.jsonfile import write_json
 from gpupipe.io.file_formats import load_generator
 from gpupipe.units import GIB, MIB

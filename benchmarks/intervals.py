@@ -34,7 +34,7 @@ def measure(frame: Any, table: AnswerTable, seed: int, levels: Sequence[float] =
     from gpupipe.features.program.fitted import write_matrix
     from gpupipe.model_parts.decision import decide
     from gpupipe.models.matrix import predict_matrix
-    from gpupipe.pipeline.records.intervals import measure_coverage
+    from gpupipe.pipeline.records.metrics_document import measure_coverage
     from gpupipe.splits import hold_out
     from gpupipe.timeline.timeline import Timeline
     from gpupipe.training.fit import fit_view, train

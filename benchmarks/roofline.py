@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from gpupipe.config import load_config
-from gpupipe.plan.gpu_choice.cpu_peaks import measure_core
+from gpupipe.plan.gpu_choice.estimates import measure_core
 from gpupipe.plan.gpu_choice.roofline import Peaks
 from gpupipe.plan.gpu_choice.stage_times import on_cpu
 from gpupipe.plan.gpu_choice.work import Work

@@ -27,7 +27,7 @@ from benchmarks.answers.published import published_score
 from benchmarks.answers.records import CellRecord
 from benchmarks.answers.scoring import score_predictions
 from benchmarks.answers.splits import make_fold
-from gpupipe.bench.machine import describe_machine
+from gpupipe.bench.measurement import describe_machine
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -30,7 +30,7 @@ from typing import Any
 from benchmarks.cluster.child import ALONE, DASK, IMPLEMENTATIONS, SHARED
 from benchmarks.cluster.kills import HUNG, WRONG, run_with_kills
 from benchmarks.cluster.workload import N_FEATURES, OF_BUCKETS
-from gpupipe.bench.machine import describe_machine
+from gpupipe.bench.measurement import describe_machine
 from gpupipe.bench.process import run_child
 from gpupipe.errors import GpupipeError
 from gpupipe.files.jsonfile import write_json

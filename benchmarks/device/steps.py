@@ -66,7 +66,7 @@ class DeviceStep:
 def environment(options: argparse.Namespace, save: Save) -> dict[str, Any]:
     """Return the description of the machine and the doctor's findings."""
     from gpupipe.backends import device_report
-    from gpupipe.bench.machine import describe_machine
+    from gpupipe.bench.measurement import describe_machine
 
     gpu, machine = device_report().gpu, describe_machine()
     clocks = ""

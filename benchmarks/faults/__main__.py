@@ -25,7 +25,7 @@ from typing import Any
 
 from benchmarks.faults.injection import concurrent, full_disks, kills, read_only
 from benchmarks.faults.runs import RIGHT, FaultOutcome, ReferenceRun
-from gpupipe.bench.machine import describe_machine
+from gpupipe.bench.measurement import describe_machine
 from gpupipe.errors import GpupipeError
 from gpupipe.files.jsonfile import write_json
 

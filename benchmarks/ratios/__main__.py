@@ -35,7 +35,7 @@ from typing import Any
 from benchmarks.device.workload import read_source, write_config, write_data
 from benchmarks.ratios.child import least
 from benchmarks.ratios.verdict import is_decided, lost, medians
-from gpupipe.bench.machine import describe_machine
+from gpupipe.bench.measurement import describe_machine
 from gpupipe.bench.process import run_child
 from gpupipe.files.jsonfile import write_json
 

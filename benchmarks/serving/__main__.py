@@ -43,7 +43,7 @@ from benchmarks.serving.servers import (
     running,
 )
 from benchmarks.single_row.workloads import WORKLOADS, prepare, read_rows
-from gpupipe.bench.machine import describe_machine
+from gpupipe.bench.measurement import describe_machine
 from gpupipe.errors import GpupipeError
 from gpupipe.files.jsonfile import write_json
 

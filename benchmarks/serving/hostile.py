@@ -36,7 +36,7 @@ from benchmarks.serving.request_bodies import json_row
 from benchmarks.serving.servers import RunningServer, descendants, free_port, running
 from benchmarks.serving.soak import N_ROWS, WORKLOAD
 from benchmarks.single_row.workloads import WORKLOADS, prepare, read_rows
-from gpupipe.bench.machine import describe_machine
+from gpupipe.bench.measurement import describe_machine
 from gpupipe.children import python_command
 from gpupipe.errors import GpupipeError
 from gpupipe.files.jsonfile import dumps, write_json

@@ -33,7 +33,7 @@ from benchmarks.serving.observation import connections_by_process, resident_byte
 from benchmarks.serving.request_bodies import json_row
 from benchmarks.serving.servers import RunningServer, free_port, running
 from benchmarks.single_row.workloads import WORKLOADS, prepare, read_rows, train_run
-from gpupipe.bench.machine import describe_machine
+from gpupipe.bench.measurement import describe_machine
 from gpupipe.children import python_command
 from gpupipe.errors import GpupipeError
 from gpupipe.files.jsonfile import dumps, write_json

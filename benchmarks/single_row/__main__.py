@@ -39,7 +39,7 @@ from typing import Any
 
 from benchmarks.single_row.implementations import EQUAL, MODEL, NUMBA, SCORERS, SKLEARN, SKRUB, implementations
 from benchmarks.single_row.workloads import WORKLOADS, prepare, read_quality
-from gpupipe.bench.machine import describe_machine
+from gpupipe.bench.measurement import describe_machine
 from gpupipe.bench.process import run_child
 from gpupipe.errors import GpupipeError
 from gpupipe.files.jsonfile import write_json

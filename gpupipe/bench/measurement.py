@@ -1,8 +1,12 @@
-"""The whole measurement: every runner on every table, in one result document."""
+"""The whole measurement: every runner on every table, in one document that describes the machine."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import json
+import os
+import platform
+import shutil
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from itertools import chain
@@ -10,16 +14,20 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from gpupipe.backends import choose
+from gpupipe.backends import choose, device_report
+from gpupipe.backends.base import Backend
 from gpupipe.bench.figures import PROCESS, break_even, extras_summary, known_median, summary
-from gpupipe.bench.inputs import BenchTable, inputs
-from gpupipe.bench.machine import describe_device, describe_machine
 from gpupipe.bench.models import NO_MODEL, choose_model, peer_word
 from gpupipe.bench.process import run_child
 from gpupipe.bench.runners import FRESH, STEADY, FreshRunner, Progress, Runner, SteadyRunner, peer_runners, run_in_turns
 from gpupipe.bench.sample import BenchSample
 from gpupipe.config import Config, load_config
+from gpupipe.config.environment import escape
 from gpupipe.config.redacted_output import redact_output
+from gpupipe.errors import ConfigError
+from gpupipe.io.input_files import input_files
+from gpupipe.io.origin_settings import ORIGIN_OF, ORIGINS
+from gpupipe.units import GIB
 from gpupipe.version import __version__
 
 
@@ -84,7 +92,6 @@ def _measured(request: BenchRequest, config: Config, progress: Progress) -> dict
 def _measure_table(
     request: BenchRequest, config: Config, table: BenchTable, folder: Path, progress: Progress
 ) -> dict[str, Any]:
-    """Measure every runner on one table."""
     progress(config.origin.redactor.hide(f"table: {table.label}"))
     ours = FreshRunner(_arguments(request, table))
     word = peer_word(choose_model(config, request.model), request.model) if request.peers else NO_MODEL
@@ -145,3 +152,95 @@ def break_even_rows(tables: Sequence[dict[str, Any]]) -> dict[str, int | None]:
     rows = [table["rows"] for table in tables]
     others = [name for name in tables[0]["runners"] if name not in (FRESH, STEADY)]
     return {name: break_even(rows, seconds(FRESH), seconds(name)) for name in others}
+
+
+def describe_machine() -> dict[str, Any]:
+    """Return CPU, cores, threads used by a run, memory, operating system, Python version and the current load."""
+    report = device_report()
+    load = os.getloadavg() if hasattr(os, "getloadavg") else (0.0, 0.0, 0.0)
+    return {
+        "cpu": cpu_model(),
+        "cores": os.cpu_count(),
+        "threads": report.n_threads,
+        "memory_gib": round(report.memory.total / GIB, 1),
+        "system": platform.platform(),
+        "python": platform.python_version(),
+        "load_average": [round(value, 2) for value in load],
+    }
+
+
+def cpu_model(cpuinfo: Path = Path("/proc/cpuinfo")) -> str:
+    """Return the name of the CPU, as reported by the system."""
+    try:
+        lines = cpuinfo.read_text(encoding="utf8", errors="replace").splitlines()
+    except OSError:
+        lines = []
+    names = (line.partition(":")[2].strip() for line in lines if line.startswith("model name"))
+    return next(names, "") or platform.processor() or platform.machine()
+
+
+def describe_device(backend: Backend) -> dict[str, str]:
+    """Return the name of the device and the reason for its choice; on the CPU also why no GPU was measured."""
+    described = {"name": backend.name, "reason": backend.reason}
+    if backend.name == "cpu":
+        obstacle = device_report().gpu_obstacle
+        described["gpu"] = f"not measured: {obstacle or 'the configuration selects the CPU'}"
+    return described
+
+
+@dataclass(frozen=True)
+class BenchTable:
+    """A table to measure.
+
+    - `label`: name in the report.
+    - `overrides`: overrides, as in ``--set``, that make the configuration read the table.
+    - `path`: file for the peers; None unless there is exactly one.
+    """
+
+    label: str
+    overrides: tuple[str, ...] = ()
+    path: Path | None = None
+
+
+def inputs(config: Config, data: Path | None, sizes: Sequence[int], folder: Path) -> Iterator[BenchTable]:
+    """Iterate over the tables to measure: one for each of `sizes`, or a single one.
+
+    A generated table is written to a Parquet file in `folder`, so that reading is measured and generation is not. So is
+    the result of a query, or a Delta or Iceberg table. `data` is a file to read instead of the configuration's source.
+    `sizes` are numbers of rows to generate; none for that of the configuration. Raise ConfigError if `sizes` are given
+    and the source is not generated, or `data` does not exist.
+    """
+    source = config.source
+    if sizes and (source.generate != "churn" or data is not None):
+        raise ConfigError(
+            "--rows needs a generated table",
+            where="--rows",
+            fix="omit --data, and use a configuration with source: {generate: churn}",
+        )
+    if data is not None:
+        if not data.is_file():
+            raise ConfigError(f"there is no file {data}", where="--data", fix="pass one CSV or Parquet file")
+        yield _file(data, data.name)
+    elif source.is_external:
+        copy = input_files(source)[0]  # once, so that reading is measured and the database is not
+        path = shutil.move(copy.path, folder / "table.parquet")
+        yield _file(Path(path), f"{source.label}, copied to Parquet")
+    elif source.generate == "churn":
+        for rows in sizes or [source.rows]:
+            yield _generated(rows, source.seed, folder)
+    else:
+        paths = source.paths
+        only = Path(paths[0]) if len(paths) == 1 and Path(paths[0]).is_file() else None
+        yield BenchTable(source.label, path=only)
+
+
+def _generated(rows: int, seed: int, folder: Path) -> BenchTable:
+    path = folder / f"churn_{rows}.parquet"
+    run_child(["table", str(path), "--rows", str(rows), "--seed", str(seed)], folder / "table.json")
+    return _file(path, f"generated churn table, seed {seed}, as Parquet")
+
+
+def _file(path: Path, label: str) -> BenchTable:
+    quoted = json.dumps(escape(str(path.resolve())))
+    others = [f"source.{origin}=null" for origin in (*ORIGINS, *ORIGIN_OF) if origin not in ("path", "frame")]
+    return BenchTable(label, (f"source.path={quoted}", *others, "source.format=auto"), path.resolve())

@@ -2,29 +2,18 @@
 
 from __future__ import annotations
 
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
-from gpupipe.cli.options import (
-    PATH_OR_URL,
-    allow_code_option,
-    device_option,
-    emit,
-    json_options,
-    mode_option,
-    parse_tables,
-    require_date,
-    table_option,
-    writable_file,
-)
-from gpupipe.cli.source_options import parse_source_options, rewrite_terms, source_option, use_command_line_terms
+from gpupipe.cli.options import PATH_OR_URL, emit, json_options, mode_option, writable_file
+from gpupipe.cli.scoring_options import scoring_options, write_page
+from gpupipe.cli.source_options import rewrite_terms
 from gpupipe.errors import ConfigError
 
 if TYPE_CHECKING:
-    from gpupipe.backends import Device
+    from gpupipe.inference.scoring.scoring_settings import ScoringSettings
 
 FAILED = 1
 
@@ -62,11 +51,7 @@ FAILED = 1
 )
 @json_options
 @mode_option
-@source_option
-@table_option
-@click.option("--as-of", metavar="DATE", help="Compute features as of this date instead of the training cut-offs.")
-@device_option
-@allow_code_option
+@scoring_options("Compute features as of this date")
 def command(
     old: Path,
     new: Path,
@@ -79,11 +64,7 @@ def command(
     html: Path | None,
     as_json: bool,
     output: Path | None,
-    source_options: tuple[str, ...],
-    tables: tuple[str, ...],
-    as_of: str | None,
-    device: Device,
-    allow_code: bool,
+    settings: ScoringSettings,
 ) -> int:
     """Compare two models (run or model directories): settings, columns, levels, features, decisions, metrics, sizes.
 
@@ -97,43 +78,34 @@ def command(
       2  a condition is malformed, or is about what was not compared
       5  a model or DATA cannot be read
     """
-    with use_command_line_terms():
-        from gpupipe.inference.diff.conditions import DiffCondition
-        from gpupipe.io.settings import TableSource
+    from gpupipe.inference.diff.conditions import DiffCondition
 
-        for text in fail_on:
-            DiffCondition.parse(text)
-        if fail_on and data is None:
-            raise ConfigError("--fail-on needs DATA", fix="name a table that both models predict")
-        adjust = partial(parse_source_options, source_options)
-        adjust(TableSource(path=data or "INPUT"))  # report invalid options before the models are loaded
-        require_date(as_of)
-        further = parse_tables(tables)
-        from gpupipe.files.jsonfile import plain
-        from gpupipe.inference.diff.model_diff import diff_models
-        from gpupipe.inference.diff.shared_table import SharedTable
-        from gpupipe.inference.model import load_model
-        from gpupipe.inference.scoring.local import adjust_tables
-        from gpupipe.inference.scoring.outputs import scoring_inputs
-        from gpupipe.io.output_conflicts import require_no_conflict
+    for text in fail_on:
+        DiffCondition.parse(text)
+    if fail_on and data is None:
+        raise ConfigError("--fail-on needs DATA", fix="name a table that both models predict")
+    from gpupipe.files.jsonfile import plain
+    from gpupipe.inference.diff.model_diff import diff_models
+    from gpupipe.inference.diff.shared_table import SharedTable
+    from gpupipe.inference.model import load_model
+    from gpupipe.inference.scoring.local import adjust_tables
+    from gpupipe.inference.scoring.outputs import scoring_inputs
+    from gpupipe.io.output_conflicts import require_no_conflict
 
-        inputs = [*scoring_inputs(old, data, further), *scoring_inputs(new, None, None)]
-        for path in filter(None, (html, output)):
-            require_no_conflict(path, inputs)
-        models = [load_model(path, device, allow_code=allow_code) for path in (old, new)]
-        table = None
-        if data is not None:
-            table = SharedTable(data, adjust_tables(models[1], further, adjust), as_of, adjust)
-        found = diff_models((models[0], models[1]), table, by, rows, moved, group)
-        held = found.failing(fail_on)
-        if html is not None:
-            from gpupipe.files.file import write_text
-            from gpupipe.io.files import mask
-
-            write_text(html, found.to_html(mask(data or "")))
-        code = FAILED if held else 0
-        document = plain({"failed": held, "exit_code": code, **found.to_json()})
-        emit(document, as_json, output, lambda: click.echo(rewrite_terms("\n".join(found.lines()))), inputs, True)
+    inputs = [*scoring_inputs(old, data, settings.tables), *scoring_inputs(new, None, None)]
+    for path in filter(None, (html, output)):
+        require_no_conflict(path, inputs)
+    models = [load_model(path, settings.device, allow_code=settings.allow_code) for path in (old, new)]
+    table = None
+    if data is not None:
+        further = adjust_tables(models[1], settings.tables, settings.adjust)
+        table = SharedTable(data, further, settings.as_of, settings.adjust)
+    found = diff_models((models[0], models[1]), table, by, rows, moved, group)
+    held = found.failing(fail_on)
+    write_page(found, html, data)
+    code = FAILED if held else 0
+    document = plain({"failed": held, "exit_code": code, **found.to_json()})
+    emit(document, as_json, output, lambda: click.echo(rewrite_terms("\n".join(found.lines()))), inputs, True)
     for text in held:
         click.echo(f"--fail-on {text}", err=True)
     return code

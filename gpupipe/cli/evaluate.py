@@ -2,29 +2,16 @@
 
 from __future__ import annotations
 
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 import click
 
-from gpupipe.cli.options import (
-    PATH_OR_URL,
-    device_option,
-    mode_option,
-    output_file_option,
-    parse_limits,
-    parse_pairs,
-    parse_tables,
-    require_date,
-    table_option,
-    untrusted_options,
-)
-from gpupipe.cli.source_options import parse_source_options, rewrite_terms, source_option, use_command_line_terms
-from gpupipe.errors import DataError
+from gpupipe.cli.options import PATH_OR_URL, mode_option, output_file_option, parse_pairs
+from gpupipe.cli.scoring_options import require_free_page, scoring_options, show_report
 
 if TYPE_CHECKING:
-    from gpupipe.backends import Device
+    from gpupipe.inference.scoring.scoring_settings import ScoringSettings
 
 
 @click.command
@@ -54,13 +41,7 @@ if TYPE_CHECKING:
 )
 @output_file_option("Write one HTML page with the metrics over time, the slices and the drift.", "--html", name="html")
 @mode_option
-@source_option
-@table_option
-@click.option("--as-of", metavar="DATE", help="Compute features as of this date instead of the training cut-offs.")
-@device_option
-@untrusted_options
-@click.option("--json", "as_json", is_flag=True, help="Print the evaluation as one JSON document.")
-@click.option("--quiet", is_flag=True, help="Print errors only.")
+@scoring_options("Compute features as of this date", "the evaluation")
 def command(
     model: Path,
     data: str,
@@ -69,15 +50,7 @@ def command(
     costs: tuple[str, ...],
     fail_on: Literal["worse", "unknown"] | None,
     html: Path | None,
-    source_options: tuple[str, ...],
-    tables: tuple[str, ...],
-    as_of: str | None,
-    device: Device,
-    allow_code: bool,
-    untrusted: bool,
-    limits: tuple[str, ...],
-    as_json: bool,
-    quiet: bool,
+    settings: ScoringSettings,
 ) -> int:
     """Measure the model of a run or model directory on INPUT (a file, glob, folder or URL) where its targets are known.
 
@@ -89,50 +62,19 @@ def command(
       0  the model is not as bad as --fail-on, or --fail-on is not given
       5  it is, or INPUT or the model cannot be read
     """
-    with use_command_line_terms():
-        model_limits = parse_limits(limits, untrusted)
-        import json
+    from gpupipe.inference.drift.periods import parse_by
 
-        from gpupipe.files.jsonfile import plain
-        from gpupipe.inference.drift.periods import parse_by
-        from gpupipe.io.settings import TableSource
-
-        adjust = partial(parse_source_options, source_options)
-        adjust(TableSource(path=data))  # report invalid options before the model is loaded
-        require_date(as_of)
-        if by is not None:
-            parse_by(by)
-        further, cost = parse_tables(tables), _parse_costs(costs)
-        if html is not None:
-            from gpupipe.inference.scoring.outputs import scoring_inputs
-            from gpupipe.io.output_conflicts import require_no_conflict
-
-            require_no_conflict(html, scoring_inputs(model, data, further))
-        from gpupipe.inference.model import load_model
-        from gpupipe.inference.scoring.local import adjust_tables
-
-        loaded = load_model(model, device, allow_code=allow_code, untrusted=untrusted, limits=model_limits)
-        sources = adjust_tables(loaded, further, adjust)
-        found = loaded.evaluate(adjust(loaded.source_of(data)), by, slices, cost, sources, as_of)
-        if html is not None:
-            from gpupipe.files.file import write_text
-            from gpupipe.io.files import mask
-
-            write_text(html, found.to_html(mask(data)))
-    code = DataError.exit_code if fail_on is not None and found.fails(fail_on) else 0
-    if as_json:
-        document = {"model": str(model), "input": data, "exit_code": code, **found.to_json()}
-        click.echo(json.dumps(plain(document), indent=2))
-    elif not quiet:
-        click.echo(rewrite_terms("\n".join(found.lines())))
-    return code
-
-
-def _parse_costs(options: tuple[str, ...]) -> dict[str, str] | None:
-    """Return the costs of ``--cost NAME=NUMBER`` by name; None without any."""
-    found = parse_pairs(options, "--cost", "NAME=NUMBER")
-    if found:
+    if by is not None:
+        parse_by(by)
+    cost = parse_pairs(costs, "--cost", "NAME=NUMBER") or None
+    if cost is not None:
         from gpupipe.inference.evaluation.evaluate import read_costs
 
-        read_costs(found)  # report invalid costs before the model is loaded
-    return found or None
+        read_costs(cost)  # report invalid costs before the model is loaded
+    require_free_page(html, model, data, settings)
+    from gpupipe.inference.scoring.local import adjust_tables
+
+    loaded = settings.load(model)
+    sources = adjust_tables(loaded, settings.tables, settings.adjust)
+    found = loaded.evaluate(settings.adjust(loaded.source_of(data)), by, slices, cost, sources, settings.as_of)
+    return show_report(found, fail_on is not None and found.fails(fail_on))

@@ -10,9 +10,9 @@ import click
 from gpupipe.cli.options import allow_code_option, device_option, mode_option, output_file_option
 
 if TYPE_CHECKING:
-    from gpupipe.backends import Device
     from collections.abc import Mapping
 
+    from gpupipe.backends import Device
     from gpupipe.inference.model import Model
     from gpupipe.inference.onnx.export import OnnxExport
 
@@ -42,7 +42,9 @@ if TYPE_CHECKING:
 @click.option("--table", metavar="NAME", help="With --format sql: the table with the raw columns.  [default: input]")
 @click.option("--key", "keys", metavar="COLUMN", multiple=True, help="With --format sql: a column to copy. Repeatable.")
 @click.option("--features", is_flag=True, help="With --format sql: return the features too.")
-@click.option("--uri", metavar="URI", help="With --dialect postgres: a database that runs the query on the recorded rows.")
+@click.option(
+    "--uri", metavar="URI", help="With --dialect postgres: a database that runs the query on the recorded rows."
+)
 @device_option
 @allow_code_option
 @click.option("--quiet", is_flag=True, help="Print errors only.")

@@ -2,30 +2,18 @@
 
 from __future__ import annotations
 
-from functools import partial
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 import click
 
-from gpupipe.cli.options import (
-    PATH_OR_URL,
-    copied_column_options,
-    device_option,
-    mode_option,
-    output_file_option,
-    parse_limits,
-    parse_tables,
-    require_date,
-    safe_csv_option,
-    table_option,
-    untrusted_options,
-)
-from gpupipe.cli.source_options import parse_source_options, rewrite_terms, source_option, use_command_line_terms
+from gpupipe.cli.options import PATH_OR_URL, copied_column_options, mode_option, output_file_option, safe_csv_option
+from gpupipe.cli.scoring_options import scoring_options, show_summary
 from gpupipe.errors import ConfigError
 
 if TYPE_CHECKING:
-    from gpupipe.backends import Device
+    from gpupipe.inference.scoring.scoring_settings import ScoringSettings
 
 
 @click.command
@@ -64,7 +52,6 @@ if TYPE_CHECKING:
     help="Add the K columns that contribute most to each prediction: `reason_1`, `reason_1_value`, "
     "`reason_1_contribution`, and so on.",
 )
-@source_option
 @click.option(
     "--on-error",
     type=click.Choice(["error", "reject", "null"]),
@@ -80,20 +67,8 @@ if TYPE_CHECKING:
     type=click.Path(path_type=Path),
     help="The .csv or .parquet file of rejected rows, instead of OUTPUT.rejected.csv; --to has no default.",
 )
-@table_option
 @safe_csv_option
-@click.option(
-    "--as-of", metavar="DATE", help="Score as of this date, such as 2024-06-30, instead of the training cut-offs."
-)
-@device_option
-@click.option(
-    "--cluster",
-    metavar="local|ADDRESS|FILE",
-    help="Score on Dask workers: started on this machine (local), or those of a scheduler (address or file).",
-)
-@untrusted_options
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON document on stdout: a summary of the scoring.")
-@click.option("--quiet", is_flag=True, help="Print errors only.")
+@scoring_options("Score as of this date, such as 2024-06-30,", "a summary of the scoring", cluster="Score")
 def command(
     model: Path,
     data: str | None,
@@ -102,23 +77,11 @@ def command(
     keys: tuple[str, ...],
     model_version: bool,
     run_time: bool,
-    ids: tuple[str, ...],
-    no_id: bool,
-    keep: tuple[str, ...],
     explain: int | None,
-    source_options: tuple[str, ...],
     on_error: Literal["error", "reject", "null"],
     errors_to: Path | None,
-    tables: tuple[str, ...],
-    safe_csv: bool,
-    as_of: str | None,
-    device: Device,
     cluster: str | None,
-    allow_code: bool,
-    untrusted: bool,
-    limits: tuple[str, ...],
-    as_json: bool,
-    quiet: bool,
+    settings: ScoringSettings,
 ) -> None:
     """Score INPUT (a file, glob, folder or URL) with the model of a run directory, or a model directory.
 
@@ -128,8 +91,6 @@ def command(
 
     Without INPUT, every key with an event before --as-of is scored; this needs a model trained on event tables.
     """
-    if no_id and ids:
-        raise click.UsageError("--no-id cannot be combined with --id")
     if (output is None) == (to is None):
         raise click.UsageError("expected one output: -o PATH or --to TABLE")
     if to is None and (keys or model_version or run_time):
@@ -138,64 +99,29 @@ def command(
         raise click.UsageError("--to cannot be combined with --cluster")
     if errors_to is not None and on_error == "error":
         raise click.UsageError("--errors-to requires --on-error reject or null")
-    with use_command_line_terms():
-        if cluster is not None and on_error != "error":
-            raise ConfigError(
-                f"--on-error {on_error} is not supported with --cluster: each worker has only some of the rows",
-                fix="score on one machine, or remove --on-error",
-            )
-        written = output or errors_to
-        if safe_csv and (cluster is not None or written is None or written.suffix == ".parquet"):
-            raise ConfigError("--safe-csv requires a CSV output; this one is Parquet", fix="remove --safe-csv")
-        model_limits = parse_limits(limits, untrusted, cluster)
-        import json
-
-        from gpupipe.io.settings import TableSource
-        from gpupipe.report.text import printable
-
-        if cluster is not None and data is None:
-            raise click.UsageError("--cluster requires INPUT")
-        adjust = partial(parse_source_options, source_options)
-        adjust(TableSource(path=data or "INPUT"))  # report invalid options before the model is loaded
-
-        def say(text: str) -> None:
-            if not quiet:
-                click.echo(printable(rewrite_terms(text)), err=True)
-
-        require_date(as_of)
-        from gpupipe.inference.scoring.scoring_settings import ScoringSettings
-
-        settings = ScoringSettings(
-            device=device,
-            allow_code=allow_code,
-            untrusted=untrusted,
-            limits=model_limits,
-            tables=parse_tables(tables),
-            as_of=as_of,
-            adjust=adjust,
-            on_error=on_error,
-            errors_to=errors_to,
-            ids=() if no_id else ids or None,
-            keep=keep,
-            explain=explain or 0,
-            safe_csv=safe_csv,
-            log=say,
+    if cluster is not None and data is None:
+        raise click.UsageError("--cluster requires INPUT")
+    if cluster is not None and on_error != "error":
+        raise ConfigError(
+            f"--on-error {on_error} is not supported with --cluster: each worker has only some of the rows",
+            fix="score on one machine, or remove --on-error",
         )
-        if output is None:
-            from gpupipe.inference.scoring.merged_scores import predict_into_table
+    written = output or errors_to
+    if settings.safe_csv and (cluster is not None or written is None or written.suffix == ".parquet"):
+        raise ConfigError("--safe-csv requires a CSV output; this one is Parquet", fix="remove --safe-csv")
+    settings = replace(settings, on_error=on_error, errors_to=errors_to, explain=explain or 0)
+    if output is None:
+        from gpupipe.inference.scoring.merged_scores import predict_into_table
 
-            more: dict[str, Any] = {"model_version": model_version, "run_time": run_time, **vars(settings)}
-            summary = predict_into_table(model, data, to or "", keys, **more)
-        elif cluster is None or data is None:
-            from gpupipe.inference.scoring.local import score
+        more: dict[str, Any] = {"model_version": model_version, "run_time": run_time, **vars(settings)}
+        summary = predict_into_table(model, data, to or "", keys, **more)
+    elif cluster is None or data is None:
+        from gpupipe.inference.scoring.local import score
 
-            summary = score(model, data, output, settings)
-        else:
-            from gpupipe.config.cluster import settings_of
-            from gpupipe.inference.scoring.cluster import score_on_cluster
+        summary = score(model, data, output, settings)
+    else:
+        from gpupipe.config.cluster import settings_of
+        from gpupipe.inference.scoring.cluster import score_on_cluster
 
-            summary = score_on_cluster(model, data, output, settings_of(cluster), settings)
-        for line in summary.lines():
-            say(line)
-        if as_json:
-            click.echo(json.dumps({"model": str(model), "input": data, **summary.to_json()}, indent=2))
+        summary = score_on_cluster(model, data, output, settings_of(cluster), settings)
+    show_summary(summary, settings)

@@ -2,12 +2,11 @@
 
 ``load``         `load_config`: the stages below in order, with all their errors in one exception
 ``composer``     YAML text to a ``document`` of values with their line; ``scalars`` and ``environment`` parse values
-``shorthand``    expansion of short forms of ops and models
+``shorthand``    expansion of short forms of ops and models, and of estimator objects
 ``overrides``    ``--set a.b.c=value``
 ``paths``        resolution of relative paths
 ``sections``     `Config`; ``features`` and ``models`` look up ``registered_parts`` by name; ``cluster``, ``limits``,
-                 ``monitor``, ``trackers``, ``tuning``; ``estimator_objects`` of scikit-learn as models
-``task_errors``  sections that contradict the task; ``event_ops`` and ``target_delay``: settings of event tables
+                 ``trackers``, ``tuning``; ``event_ops``: settings of event tables
 ``problems``     pydantic's errors with line and column, worded for YAML or Python by ``error_text``; ``locations``:
                  the lines of settings, for errors that only the data shows
 ``advice``       advice in messages, translated to Python's notation

@@ -2,36 +2,54 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from itertools import chain
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import AfterValidator, Field, PrivateAttr, ValidationInfo, field_validator, model_validator
+from pydantic_core import InitErrorDetails, PydanticCustomError
 
 from gpupipe.backends import Device, DeviceOptions
 from gpupipe.config.cluster import ClusterSettings
 from gpupipe.config.document import Node
-from gpupipe.config.event_ops import entity_errors, keyed_ops
+from gpupipe.config.event_ops import entity_errors, gap_errors, keyed_ops
 from gpupipe.config.features import OpItem, default_features
 from gpupipe.config.limits import Limits
 from gpupipe.config.models import ModelEntry, refuse_shared_labels, weight_errors
-from gpupipe.config.monitor import Monitor
 from gpupipe.config.redaction import Redactor
 from gpupipe.config.registered_parts import combine_errors
-from gpupipe.config.target_delay import gap_errors
-from gpupipe.config.task_errors import task_errors
 from gpupipe.config.trackers import TrackSettings
+from gpupipe.errors import ConfigError
 from gpupipe.features.ops.keyed_op import KeyedOp
 from gpupipe.io.settings import JoinedTable, Source
+from gpupipe.metrics.conformal import interval_ends
+from gpupipe.metrics.evaluation import metric_names
 from gpupipe.metrics.settings import Evaluate
+from gpupipe.models import MODELS
+from gpupipe.models.best import Best
+from gpupipe.models.xgboost.settings import XGBoost
 from gpupipe.names import count_noun
 from gpupipe.report.settings import Report
 from gpupipe.rules import ColumnRules
-from gpupipe.settings import Settings, Size
+from gpupipe.settings import Seconds, Settings, Size
 from gpupipe.splits import Split
 from gpupipe.units import FileMode
 from gpupipe_kernels.engines import EngineSetting
+
+if TYPE_CHECKING:
+    from gpupipe.tasks import Task
+
+
+class Monitor(Settings):
+    """Samples of processor, memory, disk and GPUs, in timeline.json, the report and the console."""
+
+    period: Annotated[Seconds, Field(ge=0.1)] | None = Field(
+        default=1.0,
+        description="Time between two samples: seconds, at least 0.1, or text such as `5s`. It doubles whenever there "
+        "are 512 of them. Null: no samples.",
+    )
 
 
 class GpuSettings(Settings):
@@ -235,3 +253,99 @@ class Config(Settings):
     def origin(self) -> ConfigOrigin:
         """The origin of the configuration."""
         return self._origin
+
+
+def task_errors(config: Config) -> list[InitErrorDetails]:
+    """Return an error for each model, metric or interval that the task of the source does not have.
+
+    With several targets, also for settings that are for a single one; and for an ensemble without the folds it needs.
+    """
+    task = config.source.task
+    found = [] if task is None else [*_models(config, task), *_metrics(config, task), *_intervals(config, task)]
+    found += _ranking(config) if task == "ranking" else []
+    found += _out_of_fold(config)
+    return [*found, *(_several(config) if len(config.source.targets) > 1 else _single(config))]
+
+
+def _out_of_fold(config: Config) -> Iterator[InitErrorDetails]:
+    """Yield the first reason why the folds of an ensemble cannot be those of ``split.cv``."""
+    split = config.split
+    for i, entry in enumerate(config.models):
+        if not isinstance(entry.params, Best) or not entry.params.out_of_fold:
+            continue
+        problems = {
+            "needs split.cv: set it to the number of folds, such as 8": split.cv is None,
+            "needs folds of all rows: remove split.time": split.time is not None,
+            "needs one set of folds: remove split.repeats": split.repeats > 1,
+            "has the folds of split.cv: remove folds": entry.params.folds is not None,
+            "evaluates one candidate: remove the others": len(config.models) > 1,
+        }
+        yield from [_error(f"out_of_fold {what}", "models", i) for what, is_wrong in problems.items() if is_wrong][:1]
+
+
+def _several(config: Config) -> Iterator[InitErrorDetails]:
+    n_targets = len(config.source.targets)
+    for i, entry in enumerate(config.models):
+        if entry.params.view == "combined":
+            yield _error(
+                f"{entry.name} learns one target; there are {n_targets}: list the models to compare", "models", i
+            )
+        elif not entry.params.learns_jointly:
+            continue
+        elif getattr(entry.params, "class_weight", None) is not None:
+            what = f"class_weight is for one target; {entry.name} learns {n_targets} together: remove it"
+            yield _error(what, "models", i)
+        elif isinstance(entry.params, XGBoost) and config.cluster.scheduler is not None:
+            yield _error(f"{_JOINT} trains in one process: use one_output_per_tree on a cluster", "models", i)
+    for i, op in enumerate(config.features):
+        if op.title() == "generate":
+            what = f"it chooses features for one target; there are {n_targets}: remove it"
+            yield _error(what, "features", i, op.title())
+
+
+def _single(config: Config) -> Iterator[InitErrorDetails]:
+    for i, entry in enumerate(config.models):
+        is_tried = entry.tune is not None and "multi_strategy" in (entry.tune.space or {})
+        if isinstance(entry.params, XGBoost) and (entry.params.learns_jointly or is_tried):
+            yield _error(f"{_JOINT} is for several targets: list them in source.target, or remove it", "models", i)
+
+
+_JOINT = "multi_strategy: multi_output_tree"
+
+
+def _models(config: Config, task: Task) -> Iterator[InitErrorDetails]:
+    able = ", ".join(name for name, model in MODELS.items() if task in model.tasks)
+    for i, entry in enumerate(config.models):
+        if task not in entry.params.tasks:
+            yield _error(f"{entry.name} cannot learn the task {task}; choose from {able}", "models", i)
+
+
+def _metrics(config: Config, task: Task) -> Iterator[InitErrorDetails]:
+    try:
+        metric_names({task}, config.evaluate)
+    except ConfigError as error:
+        yield _error(f"{error.what}; {error.fix}", *str(error.where).split("."))
+
+
+def _ranking(config: Config) -> Iterator[InitErrorDetails]:
+    if config.split.group is None:
+        also = "; it has no predefined split" if config.split.column is not None else ""
+        what = f"a ranking needs the column whose equal values are ranked together{also}"
+        yield _error(what, "split", "group")
+    if config.source.weight is not None:
+        yield _error("a ranking takes no row weights: remove it", "source", "weight", given=config.source.weight)
+
+
+def _intervals(config: Config, task: Task) -> Iterator[InitErrorDetails]:
+    level, quantiles = config.evaluate.intervals, config.source.quantile_levels
+    if level is not None and task == "ranking":
+        yield _error("the scores of a ranking have no intervals: remove it", "evaluate", "intervals", given=level)
+    elif level is not None and interval_ends(level, quantiles) is None:
+        ends = f"{0.5 - level / 2:g} and {0.5 + level / 2:g}"
+        what = f"{level:g} needs the quantiles {ends}; add them to source.quantiles"
+        yield _error(what, "evaluate", "intervals", given=level)
+
+
+def _error(message: str, *path: str | int, given: Any = None) -> InitErrorDetails:
+    error = PydanticCustomError("task", "{message}", {"message": message})
+    return InitErrorDetails(type=error, loc=path, input=given)

@@ -121,7 +121,7 @@ class HealthMonitor:
         # A sent value computes nothing; the task that needs it is the cause.
         label = waiting_for if str(error.task).startswith(f"{SENT}-") else label_of(error.task)
         count = error.allowed_failures + 1
-        if self._killed_by_memory():
+        if self.client.get_events("worker-restart-memory"):
             having = f" of {self._memory_limit / GIB:.1f} GiB" if self._memory_limit else ""
             return LimitError(
                 f"{count} workers in turn exceeded their memory{having} on the same task",
@@ -143,10 +143,6 @@ class HealthMonitor:
             where=label,
             fix="run again; if workers are lost again, find out what stops them: memory or their machines",
         )
-
-    def _killed_by_memory(self) -> bool:
-        """Return whether a nanny stopped a worker of this run because of its memory."""
-        return bool(self.client.get_events("worker-restart-memory"))
 
     def _anyone_computes(self) -> bool:
         """Return whether a worker computes a task, according to a new heartbeat."""

@@ -14,29 +14,40 @@ from __future__ import annotations
 import socket
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
-from itertools import pairwise, product
+from itertools import chain, pairwise, product
 from pathlib import Path
 from tempfile import NamedTemporaryFile
+from typing import Any
+
+import numpy as np
 
 from gpupipe.backends.base import Backend
 from gpupipe.dask.gang import Gang, GangError, retry_collective
 from gpupipe.dask.progress import show_worker_reports
-from gpupipe.dask.shards import WorkerShard, shard, shard_arguments, shard_bounds
 from gpupipe.dask.worker_process import require_not_cancelled
 from gpupipe.dask.workers import DaskWorkers
 from gpupipe.errors import ConfigError, DeviceError
 from gpupipe.models import FitContext, FittedModel
 from gpupipe.models.neural.checkpoint import Checkpoint
+from gpupipe.models.neural.embeddings import MOST_ROWS
 from gpupipe.models.neural.fit import TrainingStep, fitted_network, open_checkpoint, refusal, train_twice
 from gpupipe.models.neural.ranks.rendezvous import Rendezvous, join_group, listen
 from gpupipe.models.neural.settings import NeuralSettings
-from gpupipe.models.neural.shard_training import ShardedProblem, TrainedNetwork, train_shard
-from gpupipe.models.neural.training_problem import make_training_problem
+from gpupipe.models.neural.shard_training import (
+    ShardedProblem,
+    ShardRows,
+    TrainedNetwork,
+    TrainingShard,
+    matrix_tensor,
+    train_shard,
+)
+from gpupipe.models.neural.training_problem import TrainingProblem, make_training_problem
 from gpupipe.models.progress import ShowProgress
 from gpupipe.models.training import prepare_rows
 from gpupipe.partitions.matrix import PartitionedMatrix
+from gpupipe.partitions.workers import ResultHandle
 from gpupipe.tensors.allocator import share_memory
 from gpupipe.typing import Array
 
@@ -219,3 +230,77 @@ def _interface(host: str) -> str:
     address = socket.gethostbyname(host) if ":" not in host else host
     found = psutil.net_if_addrs().items()
     return next((name for name, known in found if any(a.address.partition("%")[0] == address for a in known)), "")
+
+
+@dataclass(frozen=True)
+class WorkerShard:
+    """The rows of one worker.
+
+    On rank 0, `sample` is a sample of the training rows of all workers, float32, shape (m, d).
+    """
+
+    training: ShardRows
+    validation: ShardRows
+    sample: Array
+
+    def to_tensors(self, n_numbers: int) -> TrainingShard:
+        """Return the rows as tensors without a copy; the first `n_numbers` columns are numbers."""
+        batches = (rows.to_batch(n_numbers)[0] for rows in (self.training, self.validation))
+        training, validation = (replace(batch, features=batch.features.contiguous()) for batch in batches)
+        sample = matrix_tensor(self.sample)[0][:, :n_numbers] if len(self.sample) else None
+        return TrainingShard(training, validation, sample)
+
+
+def shard_arguments(X: PartitionedMatrix, problem: TrainingProblem, n: int) -> list[list[Any]]:
+    """Return for each of `n` workers the arguments of `shard`; shards differ by at most one row."""
+    every = max(1, len(problem.training) // MOST_ROWS)  # the rows that `bin_edges` samples on one machine
+    samples = [problem.training[::every], *[problem.training[:0]] * (n - 1)]
+    divided = (np.split(rows, shard_bounds(len(rows), n)[1:-1]) for rows in (problem.training, problem.validation))
+    return [_arguments(X, problem, own) for own in zip(*divided, samples, strict=True)]
+
+
+def shard_bounds(n_rows: int, n: int) -> list[int]:
+    """Return the first row of each of `n` shards of consecutive rows, then the number of rows."""
+    return [n_rows * i // n for i in range(n + 1)]
+
+
+def shard(
+    backend: Backend,
+    n_columns: int,
+    targets: Sequence[tuple[Array, Array | None]],
+    counts: Sequence[int],
+    *matrices: Array,
+) -> WorkerShard:
+    """Return one worker's shard: rows to train on, rows held out, and the sample.
+
+    `targets` has target and weight of the rows to train on, and of those held out. `counts` are the numbers of matrices
+    of each of the three. Matrices are float32, shape (rows, n_columns).
+    """
+    left = iter(matrices)
+    training, validation, sample = (_joined(backend, n_columns, [next(left) for _ in range(n)]) for n in counts)
+    return WorkerShard(ShardRows(training, *targets[0]), ShardRows(validation, *targets[1]), sample)
+
+
+def _arguments(X: PartitionedMatrix, problem: TrainingProblem, own: Sequence[Array]) -> list[Any]:
+    """Return the arguments of one worker: `own` are the rows to train on, those held out, and those of the sample."""
+    given = problem.given
+    training = (X, problem.target, problem.weight)
+    held_out = training if given is None else (given.X.drop_empty(), given.y, given.weights)
+    targets = [
+        (target[rows], None if weight is None else weight[rows])
+        for rows, (_, target, weight) in zip(own[:2], (training, held_out), strict=True)
+    ]
+    matrices = [_matrices(of, rows) for rows, of in zip(own, (X, held_out[0], X), strict=True)]
+    return [X.n_columns, targets, [len(each) for each in matrices], *chain.from_iterable(matrices)]
+
+
+def _matrices(X: PartitionedMatrix, rows: Array) -> Sequence[ResultHandle[Array]]:
+    """Return the given ascending rows of each partition that has any."""
+    inside = zip(X.partitions, X.split_positions(rows), strict=True)
+    given = [(partition, own.astype(np.int32)) for partition, own in inside if len(own)]
+    labels = ["rows for a network"] * len(given)
+    return X.workers.map(lambda backend, matrix, own: matrix[backend.to_device(own)], given, labels)
+
+
+def _joined(backend: Backend, n_columns: int, matrices: list[Array]) -> Array:
+    return backend.xp.concatenate([backend.xp.empty((0, n_columns), dtype="float32"), *matrices])

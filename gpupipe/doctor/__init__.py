@@ -16,8 +16,7 @@ from gpupipe.doctor.driver import driver_findings, read_host_environment
 from gpupipe.doctor.finding import Finding, Level
 from gpupipe.doctor.gpus import cuda_findings, gpu_findings
 from gpupipe.doctor.imports import import_findings
-from gpupipe.doctor.packages import package_findings, version_findings
-from gpupipe.doctor.plugins import plugin_findings
+from gpupipe.doctor.packages import package_findings, plugin_findings, version_findings
 from gpupipe.doctor.toolkits import kernel_findings, library_findings
 from gpupipe.errors import ConfigError, DeviceError
 

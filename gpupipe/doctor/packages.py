@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from importlib.util import find_spec
 from itertools import chain
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from gpupipe.backends.probe import RAPIDS as NEEDED_FROM_RAPIDS
 from gpupipe.backends.probe import GpuProbe, missing_packages, missing_packages_reason
@@ -19,11 +19,15 @@ from gpupipe.doctor.distributions import (
     replace_all,
     suitable_major,
 )
-from gpupipe.doctor.finding import Finding
+from gpupipe.doctor.finding import Finding, Level
+from gpupipe.doctor.processes import evaluate_in_child
+from gpupipe.entry_points import KINDS, installed_plugins
 
 if TYPE_CHECKING:
     from packaging.requirements import Requirement
     from packaging.version import Version
+
+CHECK = "plug-ins"
 
 RAPIDS = ("cudf", "cuml", "rmm", "dask_cuda", "dask_cudf")
 
@@ -200,3 +204,16 @@ def _parsed(version: str) -> Version | None:
         return Version(version)
     except InvalidVersion:
         return None
+
+
+def plugin_findings(timeout_seconds: float) -> list[Finding]:
+    """Return a finding for each installed plug-in; none without plug-ins."""
+    of_groups = chain.from_iterable(installed_plugins(group).values() for group in KINDS)
+    titles = [plugin.title for plugin in chain.from_iterable(of_groups)]
+    if not titles:
+        return []
+    code = "from gpupipe.plugins.states import plugin_states"
+    failure, states = evaluate_in_child(code, "plugin_states()", timeout_seconds)
+    if failure:
+        return [Finding("error", CHECK, f"{', '.join(titles)}; loading them failed: {failure}", "remove its package")]
+    return [Finding(cast(Level, state["level"]), CHECK, state["found"], state["fix"]) for state in states or ()]

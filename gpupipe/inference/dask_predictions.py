@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import pyarrow as pa
 
-from gpupipe.dask.frame_features import transform_frame
-from gpupipe.dask.frame_maps import index_of, map_frames, partition_backend, warn_client
+from gpupipe.dask.frame_maps import index_of, map_frames, partition_backend, transform_frame, warn_client
 from gpupipe.errors import ConfigError, DataError
 from gpupipe.features.ops.distinct_text_op import TextOp
 from gpupipe.features.program.fitted import FittedFeatures

@@ -15,7 +15,7 @@ Files:
 
 - ``files``: file discovery for paths, globs, folders and URLs; ``hive_partitions``: columns from folder names
 - ``input_files``: the files of a configuration, listed once; ``table_folder``: keeps them inside the folder of a table
-- ``file_streams``: opens files; ``signatures``: checks their format; ``file_changes``: detects modification;
+- ``file_streams``: opens files and checks their format; ``file_changes``: detects modification;
   ``zip_members``, ``hashing_stream``; ``network_errors``: failures of servers in words; ``table_copy``: copies of
   remote tables
 - ``isolation``, ``isolated_reader``: read untrusted files in a child process first

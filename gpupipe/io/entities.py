@@ -117,7 +117,6 @@ def _times(events: pa.Table, settings: JoinedTable, label: str) -> Array:
 def _labels(
     rows: pa.Table, events: pa.Table, settings: JoinedTable, entities: Entities, cut_offs: Sequence[int]
 ) -> pa.ChunkedArray:
-    """Return the label of each row."""
     label = entities.label
     assert label is not None
     where = f"table {label.table!r}"
@@ -143,7 +142,7 @@ def _labels(
         of_keys = _reduced(label.function, of_events[inside], None if values is None else values[inside], n_keys)
         here = cut_off_of_rows == cut_off
         known = here & (keys >= 0)
-        result[here] = _without_events(label.function)
+        result[here] = 0.0 if label.function in ("none", "any", "count", "sum") else np.nan
         result[known] = of_keys[keys[known]]
     return _as_target(result, label)
 
@@ -160,10 +159,6 @@ def _reduced(function: str, keys: Array, values: Array | None, n_keys: int) -> A
     reduced = np.full(n_keys, np.inf if function == "min" else -np.inf)
     (np.minimum if function == "min" else np.maximum).at(reduced, keys, values)
     return np.where(n > 0, reduced, np.nan)
-
-
-def _without_events(function: str) -> float:
-    return 0.0 if function in ("none", "any", "count", "sum") else np.nan
 
 
 def _as_target(values: Array, label: EventLabel) -> pa.ChunkedArray:

@@ -90,7 +90,6 @@ def check_program(program: Program, schema: Schema) -> None:
 
 
 def _write_derivation(writer: ArtifactWriter, derivation: Derivation) -> None:
-    """Write the definition of the derived columns."""
     from gpupipe.config.features import write_op
 
     tables = {

@@ -9,8 +9,7 @@ from itertools import chain
 from typing import TYPE_CHECKING
 
 from gpupipe.errors import ConfigError, DataError
-from gpupipe.models.composites.quantiles import FittedQuantiles
-from gpupipe.models.composites.targets import FittedTargets
+from gpupipe.models.composites.parts import FittedQuantiles, FittedTargets
 from gpupipe.models.context import FitContext, ignore_rounds
 from gpupipe.models.fitted.base import FittedModel
 from gpupipe.models.neural.settings import NeuralSettings

@@ -25,11 +25,10 @@ from gpupipe.model_parts.part_checks import read_importances
 from gpupipe.model_parts.part_shapes import check_manifest
 from gpupipe.names import count_noun
 from gpupipe.pipeline.api.arguments import in_python
-from gpupipe.report.search_record import SearchRecord
+from gpupipe.report.search_record import SearchRecord, TriedCounts
 from gpupipe.report.sentences import search_lines
 from gpupipe.report.slices import MISSED_FIX, missed_sentence, slice_frame
 from gpupipe.report.text import metric_names, printable
-from gpupipe.report.tried_counts import TriedCounts
 from gpupipe.timeline.timeline import Note, Timeline
 from gpupipe.training.selection.leaderboard import LeaderboardEntry, leaderboard_rows
 from gpupipe.units import format_latency
@@ -280,7 +279,6 @@ class Run:
         return list(self._timeline_document()["stages"])
 
     def _timeline_document(self) -> dict[str, Any]:
-        """Return the content of timeline.json."""
         found: dict[str, Any] = (
             read_json(self.path / "timeline.json") if self._timeline is None else self._timeline.to_json()
         )

@@ -43,8 +43,7 @@ from gpupipe.pipeline.records.importances_and_plots import (
     draw,
     measure_importances,
 )
-from gpupipe.pipeline.records.intervals import measure_coverage
-from gpupipe.pipeline.records.metrics_document import metrics_document
+from gpupipe.pipeline.records.metrics_document import measure_coverage, metrics_document
 from gpupipe.pipeline.records.rundir import RunDirectory, default_run_directory
 from gpupipe.pipeline.records.trial_rows import make_trial_rows
 from gpupipe.pipeline.result import Run

@@ -116,7 +116,6 @@ class Planner(RunSteps):
 
     @property
     def _ledger(self) -> Ledger:
-        """The ledger of tables and matrices."""
         return self.host if self.device is None else self.device
 
     def _add(

@@ -12,9 +12,8 @@ from typing import TYPE_CHECKING, Any
 from gpupipe.report.contributions import TargetContributions
 from gpupipe.report.generated_features import GeneratedFeatures
 from gpupipe.report.intervals import IntervalCoverage
-from gpupipe.report.search_record import SearchRecord
+from gpupipe.report.search_record import SearchRecord, TriedCounts
 from gpupipe.report.slices import MetricSlice
-from gpupipe.report.tried_counts import TriedCounts
 
 if TYPE_CHECKING:
     from gpupipe.metrics import ColumnImportance, CutoffNdcg, QuantileLoss, Residuals, TopRows

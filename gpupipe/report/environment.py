@@ -1,7 +1,10 @@
-"""Templates of the HTML pages: one frame, style and set of filters for the report and the monitor page."""
+"""Templates of the HTML pages: one frame, style and set of filters for all of them; SVG files in pages."""
 
 from __future__ import annotations
 
+import html
+import re
+from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -9,11 +12,12 @@ from typing import TYPE_CHECKING, Any
 from gpupipe import units
 from gpupipe.names import count_noun
 from gpupipe.report import text
-from gpupipe.report.inline import bars_svg
+from gpupipe.report.text import printable
 from gpupipe.report.theme import COLORS, DARK, css_variables
 
 if TYPE_CHECKING:
     import jinja2
+    from markupsafe import Markup
 
 TEMPLATES = Path(__file__).parent / "templates"
 
@@ -69,3 +73,32 @@ def html_environment(*folders: Path) -> jinja2.Environment:
 def _finalize(value: Any) -> Any:
     """Return text of the data with control characters as escapes; markup and numbers are returned unchanged."""
     return text.printable(value, keep="\n\t") if type(value) is str else value
+
+
+def bars_svg(heights: Sequence[float]) -> Markup:
+    """Return adjacent bars of these heights, stretched by the style of the page."""
+    from markupsafe import Markup
+
+    top = max(heights) or 1.0
+    bars = "".join(f"M{i} 20v-{20 * height / top:.3g}h.9V20z" for i, height in enumerate(heights))
+    box = f'viewBox="0 0 {len(heights)} 20" preserveAspectRatio="none"'
+    return Markup(f'<svg class="mini" {box} aria-hidden="true"><path d="{bars}"/></svg>')
+
+
+def inline_svg(svg: str, name: str, label: str) -> str:
+    """Return the ``<svg>`` element for a page.
+
+    - `svg`: a whole SVG file, drawn in the colours of `gpupipe.report.theme`
+    - `name`: unique on the page; the prefix of each id, so that no two plots share one
+    - `label`: description for screen readers
+    """
+    body = svg[svg.index("<svg") :]
+    view_box = re.search(r'viewBox="[^"]*"', body)
+    body = re.sub(r"<metadata>.*?</metadata>", "", body, count=1, flags=re.DOTALL)
+    start = f'<svg {view_box[0] if view_box else ""} role="img" aria-label="{html.escape(printable(label))}">'
+    body = re.sub(r"<svg[^>]*>", lambda _: start, body, count=1)
+    body = body.replace("xlink:href=", "href=")
+    body = re.sub(r'(\bid="|href="#|url\(#)', rf"\g<1>{name}-", body)
+    for color_name, color in COLORS.items():
+        body = body.replace(f": {color}", f": var(--{color_name})")
+    return body

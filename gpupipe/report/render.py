@@ -9,10 +9,9 @@ from typing import Any
 from gpupipe.report import text
 from gpupipe.report.contribution_section import contribution_sections, draw_contributions
 from gpupipe.report.data import LeaderboardRow, ReportData
-from gpupipe.report.environment import html_environment
+from gpupipe.report.environment import html_environment, inline_svg
 from gpupipe.report.gains import at_threshold, gain_rows
 from gpupipe.report.hardware import sparkline_rows
-from gpupipe.report.inline import inline_svg
 from gpupipe.report.sentences import comparison_sentence, evaluation_basis, result_sentences
 from gpupipe.report.settings import Report
 from gpupipe.report.slices import slice_axis
@@ -62,8 +61,7 @@ def render(data: ReportData, folder: Path, settings: Report | None = None) -> Pa
 
 def draw(data: ReportData) -> dict[str, str]:
     """Return file stem to SVG for each plot that `data` has the points of."""
-    from gpupipe.report.plots import draw_classification, draw_regression, draw_training
-    from gpupipe.report.tuning_plot import draw_tuning
+    from gpupipe.report.plots import draw_classification, draw_regression, draw_training, draw_tuning
 
     plots: dict[str, str] = {}
     for i, result in enumerate(data.results, 1):

@@ -79,7 +79,7 @@ def comparison_sentence(data: ReportData) -> str:
     Examples
     --------
     >>> from gpupipe.report.data import LeaderboardRow
-    >>> from gpupipe.report.tried_counts import TriedCounts
+    >>> from gpupipe.report.search_record import TriedCounts
     >>> data = ReportData(
     ...     name="churn", created="", seconds=1.0, device="cpu", device_reason="", task="binary", target="Churn",
     ...     metric="roc_auc", leaderboard=[LeaderboardRow(model=name, metrics={}) for name in ("xgboost", "knn")],

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, MutableMapping
-from functools import lru_cache
+import base64
+import hashlib
+from collections.abc import Awaitable, Callable, Mapping, MutableMapping
+from dataclasses import dataclass
+from functools import cache, lru_cache
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
@@ -18,13 +22,14 @@ from gpupipe.serve.drift_document import drift_document
 from gpupipe.serve.inference import model_configuration, model_metadata
 from gpupipe.serve.model_schema import describe_model
 from gpupipe.serve.openapi import openapi_document
-from gpupipe.serve.page import read_page
 from gpupipe.serve.problems import RequestProblem
 from gpupipe.serve.served_model import ServedModel
 from gpupipe.version import __version__
 
 if TYPE_CHECKING:
     from gpupipe.serve.application import Application
+
+FOLDER = Path(__file__).parent / "page_files"
 
 JSON = "application/json"
 METRICS = "text/plain; version=0.0.4; charset=utf-8"
@@ -182,3 +187,36 @@ def _json(content: bytes) -> Response:
 @lru_cache(maxsize=8)
 def _paths(name: str, version: str) -> frozenset[str]:
     return frozenset({f"/v2/models/{name}", f"/v2/models/{name}/versions/{version}"})
+
+
+@dataclass(frozen=True)
+class StartPage:
+    """The page and its headers.
+
+    The content security policy allows the style and the script of the page by their hashes, and nothing else.
+    """
+
+    content: bytes
+    headers: Mapping[str, str]
+
+
+@cache
+def read_page() -> StartPage:
+    """Return the start page. It is the same for all models."""
+    style, script = ((FOLDER / name).read_text("utf-8") for name in ("page.css", "page.js"))
+    page = (FOLDER / "page.html").read_text("utf-8").replace("/*style*/", style).replace("/*script*/", script)
+    policy = (
+        f"default-src 'none'; style-src '{_hash(style)}'; script-src '{_hash(script)}'; connect-src 'self'; "
+        "img-src data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+    )
+    headers = {
+        "content-security-policy": policy,
+        "x-content-type-options": "nosniff",
+        "referrer-policy": "no-referrer",
+        "cache-control": "no-cache",
+    }
+    return StartPage(page.encode(), headers)
+
+
+def _hash(text: str) -> str:
+    return "sha256-" + base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()

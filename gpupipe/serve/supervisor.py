@@ -195,7 +195,6 @@ class Supervisor:
         return self._delay
 
     def _start_error(self, worker: Worker, code: int) -> GpupipeError:
-        """Return the error that ended a worker."""
         where, limits = self._settings.model, self._settings.limits
         try:
             found = json.loads(worker.received)

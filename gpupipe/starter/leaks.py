@@ -34,9 +34,9 @@ from gpupipe.starter.evidence import (
     Suspicions,
     determination,
     grouped,
+    shared_bands,
 )
 from gpupipe.starter.outcome_dates import find_derived_numbers, find_outcome_dates
-from gpupipe.starter.overlaps import shared_bands
 from gpupipe.starter.power import (
     LIMITS,
     MAX_TOGETHER,

@@ -31,7 +31,8 @@ def is_frame(data: Any) -> bool:
         or _is_cudf(data)
         or (hasattr(data, "__arrow_c_stream__") and not _is_series(data))
         or _is_lazy(data)
-        or _is_data_set(data)
+        or _is_a(data, "pyarrow", "Dataset")
+        or _is_a(data, "datasets", "Dataset")
     )
 
 
@@ -303,10 +304,6 @@ def _is_a(data: Any, library: str, name: str) -> bool:
 
 def _library(data: Any) -> str:
     return type(data).__module__.split(".")[0]
-
-
-def _is_data_set(data: Any) -> bool:
-    return _is_a(data, "pyarrow", "Dataset") or _is_a(data, "datasets", "Dataset")
 
 
 def _is_lazy(data: Any) -> bool:

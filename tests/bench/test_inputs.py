@@ -7,7 +7,7 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 
-from gpupipe.bench.inputs import inputs
+from gpupipe.bench.measurement import inputs
 from gpupipe.config import load_config
 from gpupipe.datasets.churn import customers
 from gpupipe.errors import ConfigError

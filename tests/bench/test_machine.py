@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from gpupipe.backends.cpu.backend import CpuBackend
-from gpupipe.bench.machine import cpu_model, describe_device, describe_machine
+from gpupipe.bench.measurement import cpu_model, describe_device, describe_machine
 
 
 def test_the_machine_is_described() -> None:

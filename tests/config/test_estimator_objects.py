@@ -17,7 +17,7 @@ from xgboost import XGBClassifier
 
 import gpupipe as gp
 from gpupipe.config import resolved_yaml
-from gpupipe.config.estimator_objects import entry_of
+from gpupipe.config.shorthand import entry_of
 from gpupipe.training.preparation.run_inputs import code_references
 
 FRAME = pd.DataFrame({"a": np.arange(80.0), "b": np.arange(80) % 7, "y": [0, 1] * 10 + [0] * 20 + [1] * 40})

@@ -7,8 +7,7 @@ from itertools import pairwise, permutations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpupipe.dask.networks import assign_ranks
-from gpupipe.dask.shards import shard_bounds
+from gpupipe.dask.networks import assign_ranks, shard_bounds
 
 
 @given(st.integers(0, 300), st.integers(1, 4))

@@ -32,7 +32,6 @@ from gpupipe.features.statistics.device import DeviceReducer
 from gpupipe.features.statistics.reductions import Reducer
 from gpupipe.features.statistics.row_blocks import map_row_blocks
 from gpupipe.features.statistics.training import Statistics
-from gpupipe.partitions import row_selection
 from gpupipe.partitions import table as partitions
 from gpupipe.partitions.statistics.training import PartitionedStatistics
 from gpupipe.partitions.table import PartitionedTable
@@ -365,7 +364,7 @@ def test_partitions_on_devices_match_one_host(weights: Any) -> None:
     cut = [move_table(slice_rows(table, start, stop), device) for start, stop in ((0, n // 2), (n // 2, n))]
     parts = PartitionedTable(tuple(map(workers.put, cut)), workers, tuple(part.n_rows for part in cut), table.schema)
     with (
-        patch.object(partitions, "ROWS_PER_BLOCK", n // 2), patch.object(row_selection, "ROWS_PER_BLOCK", n // 2),
+        patch.object(partitions, "ROWS_PER_BLOCK", n // 2),
         patch.object(quantiles, "FEW_VALUES", 20),
     ):  # fmt: skip
         many = PartitionedStatistics(parts, choose("cpu"), target, SEED, weights)

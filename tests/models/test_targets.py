@@ -19,7 +19,7 @@ from gpupipe.artifact.untrusted.ubjson import UbjsonReader, render
 from gpupipe.backends.cpu.backend import CpuBackend
 from gpupipe.errors import ArtifactError, ConfigError, DataError
 from gpupipe.models import MODELS, FitContext, FittedModel, fit
-from gpupipe.models.composites.targets import FittedTargets
+from gpupipe.models.composites.parts import FittedTargets
 from gpupipe.random_streams import derive_seed
 from gpupipe.tasks import TargetSpec
 from tests.models.conftest import Data

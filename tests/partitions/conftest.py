@@ -15,10 +15,9 @@ import pytest
 from gpupipe.backends import Backend, choose
 from gpupipe.features.statistics import categories, quantiles, reductions, row_blocks
 from gpupipe.features.statistics import training as statistics
-from gpupipe.partitions import row_selection
 from gpupipe.partitions import table as partitions
-from gpupipe.partitions.statistics import categories as merging
 from gpupipe.partitions.statistics import rank_selection
+from gpupipe.partitions.statistics import training as merging
 from gpupipe.partitions.table import PartitionedTable
 from gpupipe.partitions.workers import Workers
 from gpupipe.table.arrange import slice_rows
@@ -40,7 +39,7 @@ def small(rows_a_part: int, few_values: int = 64) -> Iterator[None]:
     Counts are merged two by two.
     """
     with ExitStack() as stack:
-        for module in (row_blocks, categories, statistics, reductions, partitions, row_selection):
+        for module in (row_blocks, categories, statistics, reductions, partitions):
             stack.enter_context(patch.object(module, "ROWS_PER_BLOCK", rows_a_part))
         for module in (quantiles, rank_selection):
             stack.enter_context(patch.object(module, "FEW_VALUES", few_values))

@@ -19,8 +19,7 @@ from gpupipe.models.matrix import fit_matrix
 from gpupipe.models.progress import ProgressReport
 from gpupipe.models.xgboost.settings import XGBoost
 from gpupipe.partitions.matrix import PartitionedMatrix
-from gpupipe.partitions.out_of_core.file_backed import KEPT_IN_MEMORY, FileStore
-from gpupipe.partitions.out_of_core.workers import out_of_core_workers
+from gpupipe.partitions.out_of_core.workers import KEPT_IN_MEMORY, FileStore, out_of_core_workers
 from gpupipe.tasks import TargetSpec
 
 Array = Any

@@ -23,7 +23,7 @@ from gpupipe.features.statistics import numbers as number_statistics
 from gpupipe.features.statistics import quantiles
 from gpupipe.features.statistics.row_blocks import ROWS_PER_BLOCK
 from gpupipe.features.statistics.training import Statistics
-from gpupipe.partitions.statistics import modes, reductions
+from gpupipe.partitions.statistics import reductions, training
 from gpupipe.partitions.statistics.rank_selection import keys_of, value_of
 from gpupipe.partitions.statistics.training import PartitionedStatistics
 from gpupipe.partitions.table import PartitionedTable
@@ -225,7 +225,7 @@ def test_statistics_match_one_machine_if_brackets_miss_and_little_is_sent(
         sampled = answers(Statistics(table, backend, None, 7))
         assert sampled != expected
         monkeypatch.setattr(reductions, "MOST_SENT", 10)
-        monkeypatch.setattr(modes, "MOST_SENT", 10)
+        monkeypatch.setattr(training, "MOST_SENT", 10)
         assert answers(PartitionedStatistics(parted, backend, None, 7)) == sampled
         monkeypatch.setattr(quantiles, "DEVIATIONS", 0.0)
         assert answers(PartitionedStatistics(parted, backend, None, 7)) == sampled

@@ -16,7 +16,7 @@ from gpupipe.errors import SchemaError
 from gpupipe.partitions.matrix import PartitionedMatrix
 from gpupipe.partitions.table import PartitionedTable
 from gpupipe.partitions.workers import Workers
-from gpupipe.pipeline.records.column_quality import column_quality
+from gpupipe.pipeline.records.run_report import column_quality
 from gpupipe.table.arrange import arrange
 from gpupipe.table.blocks import Table
 from gpupipe.table.encode import encode

@@ -19,8 +19,7 @@ import gpupipe as gp
 from gpupipe.config import parse_config
 from gpupipe.errors import ArtifactError
 from gpupipe.pipeline.run import run_pipeline
-from gpupipe.report.search_record import SearchRecord, TriedModel
-from gpupipe.report.tried_counts import TriedCounts
+from gpupipe.report.search_record import SearchRecord, TriedCounts, TriedModel
 from gpupipe.timeline.display.console import Console
 from gpupipe.timeline.safe_points import StopSignal
 from gpupipe.training import job

@@ -36,9 +36,8 @@ from gpupipe.training.preparation.preparation import require_tuning
 from gpupipe.training.tuning import search as searching
 from gpupipe.training.tuning.inner_folds import make_inner_folds
 from gpupipe.training.tuning.pruning import step_of
-from gpupipe.training.tuning.rounds import with_mean_rounds
 from gpupipe.training.tuning.search import TunedEntry, tune_entry
-from gpupipe.training.tuning.training import FoldTraining
+from gpupipe.training.tuning.training import FoldTraining, with_mean_rounds
 from tests.inline_workers import InlineWorkers
 
 ROWS = 600

@@ -16,12 +16,11 @@ import pytest
 import gpupipe as gp
 from gpupipe.errors import ConfigError, DataError
 from gpupipe.features.statistics.training_summary import TrainedColumn, TrainingSummary
-from gpupipe.inference.diff.metric_changes import SliceChanges
-from gpupipe.inference.diff.prediction_comparison import PredictionComparison
+from gpupipe.inference.diff.prediction_comparison import PredictionComparison, SliceChanges
 from gpupipe.inference.drift.detection import load_reference
 from gpupipe.metrics.bootstrap import MetricChange
 from gpupipe.model_parts.lineage import read_lineage
-from gpupipe.pipeline.update.verdict import decide_verdict
+from gpupipe.pipeline.update.update import decide_verdict
 
 N_OLD, N_NEW = 900, 600
 SETTINGS: dict[str, Any] = {"target": "left", "report": {"enabled": False}, "evaluate": {"by": ["plan"]}}

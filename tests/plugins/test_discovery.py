@@ -13,7 +13,7 @@ import pytest
 import gpupipe as gp
 from gpupipe.cli import main
 from gpupipe.config.schema import json_schema
-from gpupipe.doctor.plugins import plugin_findings
+from gpupipe.doctor.packages import plugin_findings
 from gpupipe.entry_points import installed_plugins
 from gpupipe.features import OPS
 from gpupipe.io.file_formats import READERS

@@ -25,8 +25,7 @@ from gpupipe.report.data import (
 )
 from gpupipe.report.example_rows import ExampleRow
 from gpupipe.report.generated_features import GeneratedFeature, GeneratedFeatures
-from gpupipe.report.search_record import SearchRecord, TrialState, TriedModel
-from gpupipe.report.tried_counts import count_tried
+from gpupipe.report.search_record import SearchRecord, TrialState, TriedModel, count_tried
 
 CONFIG = """name: churn
 seed: 7

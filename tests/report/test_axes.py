@@ -11,8 +11,8 @@ import pytest
 from matplotlib.ticker import MaxNLocator
 
 from gpupipe.report.axes import HEIGHT, WIDTH, Axes, Legend, legend_label, number_ticks, padded
+from gpupipe.report.dependence_plots import time_ticks
 from gpupipe.report.theme import COLORS
-from gpupipe.report.time_ticks import time_ticks
 
 COLOR = COLORS["accent"]
 NUMBER = r"-?\d+(?:\.\d+)?"

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from scipy.stats import spearmanr
 
-from gpupipe.report.beeswarm import CELL, REACH, axis_of, color_codes, swarm_offsets
+from gpupipe.report.contribution_section import CELL, REACH, axis_of, color_codes, swarm_offsets
 from gpupipe.report.contributions import Direction, ExplainedColumn, TargetContributions
 from gpupipe.report.data import ReportData
 from gpupipe.report.dependence_plots import running_median

@@ -12,9 +12,8 @@ import pytest
 from gpupipe.report.data import LeaderboardRow, ReportData
 from gpupipe.report.generated_features import GeneratedFeature, GeneratedFeatures, read_generated
 from gpupipe.report.render import render
-from gpupipe.report.search_record import SearchRecord, TrialState, TriedModel
+from gpupipe.report.search_record import SearchRecord, TrialState, TriedCounts, TriedModel, count_tried
 from gpupipe.report.sentences import comparison_sentence
-from gpupipe.report.tried_counts import TriedCounts, count_tried
 from tests.report.conftest import tuning_search
 from tests.report.html_page import HOSTILE, Page
 

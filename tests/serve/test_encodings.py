@@ -14,7 +14,7 @@ import pytest
 pytest.importorskip("orjson", reason="needs the extra serve")
 pytest.importorskip("starlette", reason="needs the extra serve")
 
-from gpupipe.serve.encodings import FREE_BYTES, PIECE_BYTES, READ_BYTES, decompress
+from gpupipe.serve.application import FREE_BYTES, PIECE_BYTES, READ_BYTES, decompress
 from gpupipe.serve.problems import RequestProblem
 from tests.serve.conftest import AppClient
 
@@ -80,7 +80,7 @@ def test_other_bodies_are_refused(encoding: bytes, body: bytes, status: int) -> 
 def test_a_body_that_is_compressed_too_much_is_refused_after_a_mebibyte(
     monkeypatch: pytest.MonkeyPatch, read_bytes: int
 ) -> None:
-    monkeypatch.setattr("gpupipe.serve.encodings.READ_BYTES", read_bytes)
+    monkeypatch.setattr("gpupipe.serve.application.READ_BYTES", read_bytes)
     most, text = 2**26, b'{"age": 31, "plan": "plus"},' * 40_000
     assert decompress(gzip.compress(b" " * FREE_BYTES), b"gzip", most) == b" " * FREE_BYTES
     with pytest.raises(RequestProblem, match="more than 200 times its size"):

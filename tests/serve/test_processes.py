@@ -169,7 +169,7 @@ def test_a_worker_imports_no_library_for_tables(run_folder: Path) -> None:
     code = """if True:
         import sys
         import gpupipe.serve.child
-        from gpupipe.serve.page import read_page
+        from gpupipe.serve.documents import read_page
         from gpupipe.serve.served_model import ServedModel
         ServedModel.load(sys.argv[1]), read_page()
         print(*{"pyarrow", "pandas", "sklearn", "matplotlib", "torch", "jinja2"} & set(sys.modules))

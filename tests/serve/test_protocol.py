@@ -17,8 +17,7 @@ pytest.importorskip("orjson", reason="needs the extra serve")
 pytest.importorskip("uvicorn", reason="needs the extra serve")
 
 from gpupipe.serve.problems import RequestProblem
-from gpupipe.serve.protocol import MAX_HEADERS
-from gpupipe.serve.request_heads import ONCE, check_head
+from gpupipe.serve.protocol import MAX_HEADERS, ONCE, check_head
 from gpupipe.serve.settings import ServeSettings, host_name
 from tests.serve.test_processes import SECONDS, served
 

@@ -21,7 +21,7 @@ from gpupipe import Model
 from gpupipe.errors import ArtifactError, GpupipeError
 from gpupipe.inference.untrusted import process as untrusted_process
 from gpupipe.inference.untrusted.limits import UntrustedLimits
-from gpupipe.serve import reload, supervisor, time_limit
+from gpupipe.serve import supervisor, time_limit, worker
 from gpupipe.serve.served_model import ServedModel
 from gpupipe.serve.settings import ServeSettings
 from gpupipe.units import GIB, MIB
@@ -143,12 +143,12 @@ def test_a_new_model_is_tried_in_another_process_first(
         patch.setattr(untrusted_process, "WORKER", "crashing_worker")
         patch.setattr(ServedModel, "load", lambda *arguments: pytest.fail("opened in this process"))
         with pytest.raises(GpupipeError, match=r"crashed \(SIGABRT\)"):
-            reload.load_model(settings, "m", True)
+            worker.load_model(settings, "m", True)
     monkeypatch.setattr(untrusted_process, "Child", InProcessChild)
-    assert reload.load_model(settings, "m", True).version == model.manifest["manifest_sha256"][:12]
+    assert worker.load_model(settings, "m", True).version == model.manifest["manifest_sha256"][:12]
     monkeypatch.setattr(ServedModel, "load", lambda *arguments: type("Other", (), {"scorer": OTHER}))
     with pytest.raises(ArtifactError, match="was replaced while it was loaded"):
-        reload.load_model(settings, "m", False)
+        worker.load_model(settings, "m", False)
 
 
 OTHER = type("OtherScorer", (), {"manifest": {"manifest_sha256": "0" * 64}})

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -11,23 +12,18 @@ import numpy as np
 import pyarrow as pa
 
 from gpupipe.errors import DataError, SchemaError, did_you_mean
-from gpupipe.inference.drift.detection import declare_targets
-from gpupipe.inference.drift.sample import every_row
+from gpupipe.inference.drift.detection import open_table
+from gpupipe.inference.drift.sample import every_row, join_alike
 from gpupipe.inference.prediction.batches import encode_rows, predict_rows
-from gpupipe.inference.prediction.input_source import strips_texts
 from gpupipe.inference.prediction.rows import RowsToPredict, rows_to_predict
-from gpupipe.io.chunks.chunk_stream import ChunkStream, read_ahead, slices
-from gpupipe.io.column_settings import ColumnSettings
+from gpupipe.io.chunks.chunk_stream import read_ahead, slices
 from gpupipe.io.files import mask
-from gpupipe.io.input_files import input_files
-from gpupipe.io.raw_columns import stored_names
 from gpupipe.io.settings import TableSource
-from gpupipe.io.source_reader import plain_arrow, read_arrow
 from gpupipe.models import Prediction
 from gpupipe.models.device.fitted import matrix_on_host
 from gpupipe.models.fitted.prediction import join_predictions
 from gpupipe.table.encode_chunks import rows_counted_after
-from gpupipe.table.frames import frame_to_arrow, is_frame, rows_to_arrow
+from gpupipe.table.frames import frame_to_arrow, is_frame
 from gpupipe.typing import HostArray
 
 if TYPE_CHECKING:
@@ -114,29 +110,12 @@ class SharedTable:
 
     def _chunks(self, model: Model, further: Sequence[str]) -> Iterator[pa.Table]:
         """Yield the inputs of a model and the `further` columns, in slices unless features need other rows."""
-        for table in self._tables(model, further):
-            if model.features.derivation is not None:
-                yield table
-            else:
-                yield from slices(table, SLICE_ROWS)
-
-    def _tables(self, model: Model, further: Sequence[str]) -> Iterator[pa.Table]:
-        data = self.data
-        if not isinstance(data, str | Path | TableSource):
-            strip = strips_texts(model.manifest["reading"])
-            yield plain_arrow(rows_to_arrow(data, model.inputs, further), strip)
-            return
-        source = self.adjust(data if isinstance(data, TableSource) else model.source_of(str(data)))
-        # The values of one chunk of a CSV file must not decide how a column of all rows is read.
-        texts = {
-            name: ColumnSettings(kind="text") for name in further if name not in (*model.inputs, *model.goal.names)
-        }
-        source = declare_targets(model, source)
-        source = source.model_copy(update={"declared": texts | source.declared})
-        files = input_files(source)
-        found = stored_names(source, files)
-        names = [name for name in dict.fromkeys([*model.inputs, *further]) if name in found]
-        if source.paths and model.features.derivation is None:
-            yield from ChunkStream(source, files, names)
+        data, wanted = self.data, dict.fromkeys([*model.inputs, *further])
+        if isinstance(data, str | Path | TableSource):
+            data = self.adjust(data if isinstance(data, TableSource) else model.source_of(str(data)))
+        texts = [name for name in further if name not in (*model.inputs, *model.goal.names)]
+        opened = open_table(model, data, further, lambda found: [name for name in wanted if name in found], texts)
+        if model.features.derivation is not None:
+            yield from join_alike(opened.chunks)
         else:
-            yield read_arrow(source, names, files=files).table
+            yield from chain.from_iterable(slices(table, SLICE_ROWS) for table in opened.chunks)

@@ -20,9 +20,8 @@ from gpupipe.errors import ConfigError, SchemaError
 from gpupipe.inference.drift.cell_counter import CellCounter
 from gpupipe.inference.drift.counted_column import CountedColumn
 from gpupipe.inference.drift.detection import ScannedRows, input_columns, load_reference, open_rows
-from gpupipe.inference.drift.periods import PeriodColumn, require_few
+from gpupipe.inference.drift.periods import PeriodColumn, PeriodCounts, count_chunk, require_few
 from gpupipe.inference.drift.reference import DriftReference
-from gpupipe.inference.drift.row_counts import PeriodCounts, count_chunk
 from gpupipe.inference.drift.sample import every_row, join_alike, sample_rows, stride_of
 from gpupipe.io.chunks.chunk import SourceChunk
 from gpupipe.io.chunks.chunk_stream import ChunkStream, split_file

@@ -20,7 +20,7 @@ from gpupipe.inference.drift.detection import (
     predict_sample,
     scan_rows,
 )
-from gpupipe.inference.drift.label_metrics import compare_metrics, labelled_rows
+from gpupipe.inference.drift.label_metrics import MetricSettings, is_measurable, is_worse, labelled_rows
 from gpupipe.inference.drift.periods import NO_PERIOD, PeriodColumn, period_name
 from gpupipe.inference.drift.reference import DriftColumn, DriftReference
 from gpupipe.inference.drift.report import DriftReport, ReferenceModel
@@ -138,15 +138,23 @@ def _score_counts(references: Sequence[DriftColumn], table: pa.Table) -> dict[st
 def _metrics(
     model: LoadedModel, reference: DriftReference, scanned: ScannedRows, predicted: Prediction, notes: list[str]
 ) -> tuple[list[MetricDrift], int]:
-    names = list(model.goal.names)
-    if not names or not all(set(names).issubset(table.column_names) for table in scanned.sample):
+    targets = list(model.goal.names)
+    if not targets or not all(set(targets).issubset(table.column_names) for table in scanned.sample):
         return [], 0
-    targets = pa.concat_tables([table.select(names) for table in scanned.sample], promote_options="permissive")
-    rows = labelled_rows(targets, predicted, model.goal)
+    each = [table.select(targets) for table in scanned.sample]
+    rows = labelled_rows(pa.concat_tables(each, promote_options="permissive"), predicted, model.goal)
     if rows.n_unknown:
         unknown = count_noun(rows.n_unknown, "row", "has", "have")
         notes.append(f"{unknown} a label that is not one of the model: not counted in any metric")
-    return compare_metrics(rows, reference.metrics, model.goal, model.decision, model.backend), len(rows.y)
+    names = dict.fromkeys(name.partition("[")[0] for name in reference.metrics)
+    measurable = [name for name in names if is_measurable(name, model.goal)]
+    measured = MetricSettings(measurable, model.goal, model.decision, model.backend).measure(rows)
+    found = []
+    for name, run in reference.metrics.items():
+        if (own := measured.get(name)) is not None:
+            worse = is_worse(name, own, len(rows.y), run)
+            found.append(MetricDrift(name, run.value, own.value, *own.interval, worse))
+    return found, len(rows.y)
 
 
 PeriodResults = dict[int, tuple[int, dict[str, ColumnDrift], Verdict]]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 import pyarrow as pa
@@ -14,9 +15,17 @@ from gpupipe.errors import ArtifactError, ConfigError, DataError, did_you_mean
 from gpupipe.inference.drift.cell_counter import CellCounter
 from gpupipe.inference.drift.counted_column import CountedColumn, counted_columns
 from gpupipe.inference.drift.files import read_reference
-from gpupipe.inference.drift.periods import PeriodColumn, choose_period_column, parse_by, period_column, require_few
+from gpupipe.inference.drift.periods import (
+    CountCells,
+    PeriodColumn,
+    PeriodCounts,
+    choose_period_column,
+    count_chunk,
+    parse_by,
+    period_column,
+    require_few,
+)
 from gpupipe.inference.drift.reference import DriftReference
-from gpupipe.inference.drift.row_counts import CountCells, PeriodCounts, count_chunk
 from gpupipe.inference.drift.sample import EvenSample, sample_rows
 from gpupipe.io.chunks.chunk_stream import ChunkStream, read_ahead, slices
 from gpupipe.io.column_settings import ColumnSettings
@@ -151,34 +160,47 @@ def open_rows(
 
     Raise ConfigError if `by` is invalid or a further column does not exist, and GpupipeError as when reading the table.
     """
-    from pathlib import Path
+    optional = [*model.goal.names, reference.time, *([] if by is None else [parse_by(by)[1]]), *further]
+    optional += [column.name for column in model.features.input_schema if column.kind == "datetime"]
+    wanted: list[tuple[Any, str]] = []
 
-    if not isinstance(data, str | Path | TableSource):
-        table, wanted = _open_frame(model, reference, data, by, further)
-        return OpenedRows(slices(table), tuple(table.column_names), "the given table", by=wanted, n_rows=table.num_rows)
-    source = declare_targets(model, data if isinstance(data, TableSource) else model.source_of(str(data)))
-    label = mask(source.label)
-    files = input_files(source)
-    found = stored_names(source, files)
-    names, wanted = _names(model, reference, found, by, further)
-    if not source.paths or model.features.derivation is not None:
-        table = read_arrow(source, names, files=files).table
-        return OpenedRows(slices(table), names, label, by=wanted, n_rows=table.num_rows)
-    stream = ChunkStream(source, files, names)
-    return OpenedRows(stream, names, label, lambda: tuple(stream.notes.lines()), wanted)
+    def choose(found: Sequence[str]) -> Sequence[str]:
+        names, period = _names(model, reference, found, by, further)
+        wanted.extend([] if period is None else [period])
+        return names
+
+    opened = open_table(model, data, [name for name in optional if name], choose)
+    return replace(opened, by=wanted[0] if wanted else None)
 
 
-def _open_frame(
-    model: LoadedModel, reference: DriftReference, data: Any, by: str | None, further: Sequence[str]
-) -> tuple[pa.Table, tuple[Any, str] | None]:
+def open_table(
+    model: LoadedModel,
+    data: Any,
+    optional: Sequence[str],
+    choose: Callable[[Sequence[str]], Sequence[str]],
+    texts: Sequence[str] = (),
+) -> OpenedRows:
+    """Return a table as chunks: a frame, a path, or a source.
+
+    Of a frame, the inputs of the model and the `optional` columns are converted. `choose` returns the columns to read
+    of those that the table has. `texts` are read as text unless declared: the values of one chunk of a CSV file must
+    not decide how a column of all rows is read.
+    """
     from gpupipe.inference.prediction.input_source import strips_texts
 
-    optional = [*model.goal.names, reference.time, *([] if by is None else [parse_by(by)[1]]), *further]
-    times = [column.name for column in model.features.input_schema if column.kind == "datetime"]
-    rows = rows_to_arrow(data, model.inputs, [name for name in (*optional, *times) if name])
-    table = plain_arrow(rows, strips_texts(model.manifest["reading"]))
-    names, wanted = _names(model, reference, table.column_names, by, further)
-    return table.select(list(names)), wanted
+    if not isinstance(data, str | Path | TableSource):
+        rows = rows_to_arrow(data, model.inputs, optional)
+        table, label = plain_arrow(rows, strips_texts(model.manifest["reading"])), "the given table"
+        table = table.select(list(choose(table.column_names)))
+    else:
+        source = declare_texts(model, data if isinstance(data, TableSource) else model.source_of(str(data)), texts)
+        label, files = mask(source.label), input_files(source)
+        names = tuple(choose(stored_names(source, files)))
+        if source.paths and model.features.derivation is None:
+            stream = ChunkStream(source, files, names)
+            return OpenedRows(stream, names, label, lambda: tuple(stream.notes.lines()))
+        table = read_arrow(source, names, files=files).table
+    return OpenedRows(slices(table), tuple(table.column_names), label, n_rows=table.num_rows)
 
 
 def _names(
@@ -198,10 +220,10 @@ def _names(
     return tuple(names), wanted
 
 
-def declare_targets(model: LoadedModel, source: TableSource) -> TableSource:
-    """Return a source whose class labels are read as text if they were text in training."""
+def declare_texts(model: LoadedModel, source: TableSource, further: Sequence[str]) -> TableSource:
+    """Return a source whose `further` columns, and class labels that were text in training, are read as text."""
     texts = [own.target for own in model.goal.each if own.target and any(isinstance(v, str) for v in own.labels)]
-    declared = {name: ColumnSettings(kind="text") for name in texts} | source.declared
+    declared = {name: ColumnSettings(kind="text") for name in (*texts, *further)} | source.declared
     return source.model_copy(update={"declared": declared})
 
 

@@ -11,7 +11,6 @@ import numpy as np
 import pyarrow as pa
 
 from gpupipe.backends.base import Backend
-from gpupipe.inference.drift.column_drift import MetricDrift
 from gpupipe.inference.drift.reference import MetricReference
 from gpupipe.metrics import METRICS, evaluate, join_scores
 from gpupipe.metrics.bootstrap import FEWEST_ROWS, Z_95, class_strata, sampling_errors
@@ -47,10 +46,20 @@ def labelled_rows(targets: pa.Table, predicted: Prediction, goal: Goal) -> Label
     - `targets`: the target columns of the predicted rows
     - `predicted`: calibrated
     """
-    each, n_unknown = target_values(targets, goal)
-    known: Array = np.logical_not(np.isnan(each).any(axis=1))
-    y = each[known] if goal.targets else each[known, 0]
-    return LabelledRows(y, predicted.mapped(lambda array: array[known]), known, n_unknown)
+    return select_labelled(*target_values(targets, goal), predicted, goal)
+
+
+def select_labelled(y: Array, n_unknown: int, predicted: Prediction, goal: Goal) -> LabelledRows:
+    """Return the rows whose targets, shape (n, n_targets), are all known."""
+    known = is_known(y)
+    own = y[known] if goal.targets else y[known, 0]
+    return LabelledRows(own, predicted.mapped(lambda array: array[known]), known, n_unknown)
+
+
+def is_known(y: Array) -> Array:
+    """Return whether all targets of each row are known, bool, shape (n,), of targets of shape (n, n_targets)."""
+    found: Array = np.logical_not(np.isnan(y).any(axis=1))
+    return found
 
 
 def target_values(targets: pa.Table, goal: Goal) -> tuple[Array, int]:
@@ -96,36 +105,14 @@ def _text(label: object) -> str:
     return f"{label:.0f}" if isinstance(label, float) and label.is_integer() else str(label)
 
 
-def compare_metrics(
-    rows: LabelledRows, recorded: Mapping[str, MetricReference], goal: Goal, decision: Decision, backend: Backend
-) -> list[MetricDrift]:
-    """Return the metrics of the run on labelled rows, in the order of `recorded`.
+def is_worse(name: str, found: MetricError, n_rows: int, reference: MetricReference) -> bool:
+    """Return whether a metric of `n_rows` rows is worse than the reference by 1.96 standard errors.
 
-    The standard error of a metric is that of bootstrap samples, stratified by class. That of the recorded metric
-    follows from its number of rows, as both errors are equal without a change.
+    The error of the reference follows from its number of rows, as both errors are equal without a change.
     """
-    names = [name for name in dict.fromkeys(each.partition("[")[0] for each in recorded) if is_measurable(name, goal)]
-    n = len(rows.y)
-    if not names or n < FEWEST_ROWS:
-        return []
-    score = metric_scorer(rows, names, goal, decision, backend)
-    values = score(np.arange(n))
-    errors = sampling_errors(score, values, class_strata(np.asarray(rows.y), goal.has_classes))
-    found = []
-    for name, reference in recorded.items():
-        if not math.isfinite(values.get(name, math.nan)):
-            continue
-        error, value = float(np.nanstd(errors[name])), values[name]
-        worse = is_worse(name, value, error, n, reference)
-        found.append(MetricDrift(name, reference.value, value, value - Z_95 * error, value + Z_95 * error, worse))
-    return found
-
-
-def is_worse(name: str, value: float, error: float, n_rows: int, reference: MetricReference) -> bool:
-    """Return whether a metric of `n_rows` rows, with its standard error, is worse than the reference by 1.96 errors."""
-    both = error * math.sqrt(1 + n_rows / reference.n_rows)
+    both = found.error * math.sqrt(1 + n_rows / reference.n_rows)
     sign = 1.0 if METRICS.get(name.partition("[")[0]).greater_is_better else -1.0
-    return bool(sign * (reference.value - value) > Z_95 * both)
+    return bool(sign * (reference.value - found.value) > Z_95 * both)
 
 
 def is_measurable(name: str, goal: Goal, costs: Costs | None = None) -> bool:
@@ -136,34 +123,70 @@ def is_measurable(name: str, goal: Goal, costs: Costs | None = None) -> bool:
     return all(task in SUPERVISED and task in tasks for task in goal.tasks)
 
 
-def metric_scorer(
-    rows: LabelledRows,
-    names: Sequence[str],
-    goal: Goal,
-    decision: Decision,
-    backend: Backend,
-    costs: Costs | None = None,
-) -> Callable[[Array], dict[str, float]]:
-    """Return the function from row numbers, int64, shape (m,), to the metrics of these rows and of each target."""
+@dataclass(frozen=True)
+class MetricError:
+    """Metric with its standard error."""
 
-    def score_one(own: Goal, y: Array, predicted: Prediction, decided: Decision) -> dict[str, float]:
-        return evaluate(
-            own.task,
-            y,
-            predicted.output,
-            names,
-            decided.threshold,
-            own.n_classes,
-            costs=costs,
-            quantiles=own.quantiles,
-            backend=backend.host,
-        )
+    value: float
+    error: float
 
-    def score(chosen: Array) -> dict[str, float]:
-        y, predicted = rows.y[chosen], rows.predicted.mapped(lambda array: array[chosen])
-        if not goal.targets:
-            return score_one(goal, y, predicted, decision)
-        each = zip(goal.targets, y.T, predicted.parts, decision.targets, strict=True)
-        return join_scores(goal.names, [score_one(*own) for own in each])
+    @property
+    def interval(self) -> tuple[float, float]:
+        """The ends of the 95 % interval."""
+        return self.value - Z_95 * self.error, self.value + Z_95 * self.error
 
-    return score
+
+Metrics = Mapping[str, MetricError]
+
+
+@dataclass(frozen=True)
+class MetricSettings:
+    """Metrics to measure, and the model that they are of."""
+
+    names: Sequence[str]
+    goal: Goal
+    decision: Decision
+    backend: Backend
+    costs: Costs | None = None
+
+    def measure(self, rows: LabelledRows) -> Metrics:
+        """Return the defined metrics of labelled rows; none of few rows.
+
+        The standard errors are those of bootstrap samples, stratified by class.
+        """
+        n = len(rows.y)
+        if n < FEWEST_ROWS or not self.names:
+            return {}
+        score = self.scorer(rows)
+        values = score(np.arange(n))
+        errors = sampling_errors(score, values, class_strata(np.asarray(rows.y), self.goal.has_classes))
+        return {
+            name: MetricError(value, float(np.nanstd(errors[name])))
+            for name, value in values.items()
+            if math.isfinite(value)
+        }
+
+    def scorer(self, rows: LabelledRows) -> Callable[[Array], dict[str, float]]:
+        """Return the function from row numbers, int64, shape (m,), to the metrics of these rows and of each target."""
+
+        def score_one(own: Goal, y: Array, predicted: Prediction, decided: Decision) -> dict[str, float]:
+            return evaluate(
+                own.task,
+                y,
+                predicted.output,
+                self.names,
+                decided.threshold,
+                own.n_classes,
+                costs=self.costs,
+                quantiles=own.quantiles,
+                backend=self.backend.host,
+            )
+
+        def score(chosen: Array) -> dict[str, float]:
+            y, predicted = rows.y[chosen], rows.predicted.mapped(lambda array: array[chosen])
+            if not self.goal.targets:
+                return score_one(self.goal, y, predicted, self.decision)
+            each = zip(self.goal.targets, y.T, predicted.parts, self.decision.targets, strict=True)
+            return join_scores(self.goal.names, [score_one(*own) for own in each])
+
+        return score

@@ -22,13 +22,17 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from gpupipe.backends.base import Backend
-from gpupipe.inference.drift.label_metrics import LabelledRows, metric_scorer
+from gpupipe.inference.drift.label_metrics import (
+    LabelledRows,
+    MetricError,
+    Metrics,
+    MetricSettings,
+    is_known,
+    select_labelled,
+)
 from gpupipe.inference.evaluation.held_out import HeldOutRows, join_rows
 from gpupipe.inference.evaluation.label_models import fit_labels
-from gpupipe.metrics.bootstrap import FEWEST_ROWS, class_strata, sampling_errors
-from gpupipe.metrics.settings import Costs
-from gpupipe.model_parts.decision import Decision
+from gpupipe.metrics.bootstrap import FEWEST_ROWS
 from gpupipe.model_parts.goal import Goal
 from gpupipe.models import Prediction
 from gpupipe.random_streams import make_generator
@@ -42,17 +46,6 @@ MOST_SIMULATED = 10_000  # rows; of more, evenly spaced ones, so that the error 
 MOST_TESTS = 12
 Z_99 = 2.575829
 N_LAST = 3
-
-
-@dataclass(frozen=True)
-class MetricError:
-    """Metric with its standard error."""
-
-    value: float
-    error: float
-
-
-Metrics = Mapping[str, MetricError]
 
 
 @dataclass(frozen=True)
@@ -78,68 +71,37 @@ class PeriodRows:
 
     def labelled(self, goal: Goal) -> LabelledRows:
         """Return the rows whose targets are known."""
-        known = self.known
-        y = self.y[known] if goal.targets else self.y[known, 0]
-        return LabelledRows(y, self.predicted.mapped(lambda array: array[known]), known, 0)
+        return select_labelled(self.y, 0, self.predicted, goal)
 
 
-def is_known(y: Array) -> Array:
-    """Return whether all targets of each row are known, bool, shape (n,), of targets of shape (n, n_targets)."""
-    found: Array = np.logical_not(np.isnan(y).any(axis=1))
-    return found
+def estimate_metrics(settings: MetricSettings, predicted: Prediction, calibrating: HeldOutRows) -> Metrics:
+    """Return the expected metrics of rows without labels; the errors have sampling and calibration in them."""
+    n, goal = len(predicted.output), settings.goal
+    rows = np.unique(np.linspace(0, n - 1, min(n, MOST_SIMULATED)).astype(np.int64))
+    shown = predicted.mapped(lambda array: array[rows])
+    known = predicted.with_arrays({name: calibrating.output for name in predicted.arrays})
+    parts = zip(_parts(shown, goal), _parts(known, goal), goal.each, strict=True)
+    y = calibrating.y.reshape(len(calibrating.y), -1).T
+    models = [
+        (fit_labels(HeldOutRows(given.output, own), each), part.output)
+        for own, (part, given, each) in zip(y, parts, strict=True)
+    ]
+    generator = make_generator(0, "labels of rows")
+    draws: dict[str, list[float]] = {}
+    for _ in range(N_PARAMETERS):
+        drawn = [model.draw(output, generator) for model, output in models]
+        for _ in range(N_LABELS):
+            labels = np.stack([draw(generator) for draw in drawn], axis=1)
+            simulated = LabelledRows(labels if goal.targets else labels[:, 0], shown, is_known(labels), 0)
+            score = settings.scorer(simulated)
+            for name, value in score(np.arange(len(rows))).items():
+                draws.setdefault(name, []).append(value)
+    spreads = {name: np.reshape(each, (N_PARAMETERS, N_LABELS)) for name, each in draws.items()}
+    return {name: _expect(each) for name, each in spreads.items() if np.isfinite(each).all()}
 
 
-@dataclass(frozen=True)
-class MetricSettings:
-    """Metrics to measure, and the model that they are of."""
-
-    names: Sequence[str]
-    goal: Goal
-    decision: Decision
-    backend: Backend
-    costs: Costs | None = None
-
-    def measure(self, rows: LabelledRows) -> Metrics:
-        """Return the defined metrics of labelled rows, with the standard errors of the bootstrap; none of few rows."""
-        n = len(rows.y)
-        if n < FEWEST_ROWS or not self.names:
-            return {}
-        score = metric_scorer(rows, self.names, self.goal, self.decision, self.backend, self.costs)
-        values = score(np.arange(n))
-        errors = sampling_errors(score, values, class_strata(np.asarray(rows.y), self.goal.has_classes))
-        return {
-            name: MetricError(value, float(np.nanstd(errors[name])))
-            for name, value in values.items()
-            if math.isfinite(value)
-        }
-
-    def estimate(self, predicted: Prediction, calibrating: HeldOutRows) -> Metrics:
-        """Return the expected metrics of rows without labels; the errors have sampling and calibration in them."""
-        n = len(predicted.output)
-        rows = np.unique(np.linspace(0, n - 1, min(n, MOST_SIMULATED)).astype(np.int64))
-        shown = predicted.mapped(lambda array: array[rows])
-        known = predicted.with_arrays({name: calibrating.output for name in predicted.arrays})
-        parts = zip(self._parts(shown), self._parts(known), self.goal.each, strict=True)
-        y = calibrating.y.reshape(len(calibrating.y), -1).T
-        models = [
-            (fit_labels(HeldOutRows(given.output, own), goal), part.output)
-            for own, (part, given, goal) in zip(y, parts, strict=True)
-        ]
-        generator = make_generator(0, "labels of rows")
-        draws: dict[str, list[float]] = {}
-        for _ in range(N_PARAMETERS):
-            drawn = [model.draw(output, generator) for model, output in models]
-            for _ in range(N_LABELS):
-                labels = np.stack([draw(generator) for draw in drawn], axis=1)
-                simulated = LabelledRows(labels if self.goal.targets else labels[:, 0], shown, is_known(labels), 0)
-                score = metric_scorer(simulated, self.names, self.goal, self.decision, self.backend, self.costs)
-                for name, value in score(np.arange(len(rows))).items():
-                    draws.setdefault(name, []).append(value)
-        spreads = {name: np.reshape(each, (N_PARAMETERS, N_LABELS)) for name, each in draws.items()}
-        return {name: _expect(each) for name, each in spreads.items() if np.isfinite(each).all()}
-
-    def _parts(self, predicted: Prediction) -> Sequence[Prediction]:
-        return predicted.parts if self.goal.targets else (predicted,)
+def _parts(predicted: Prediction, goal: Goal) -> Sequence[Prediction]:
+    return predicted.parts if goal.targets else (predicted,)
 
 
 def _expect(draws: Array) -> MetricError:
@@ -218,7 +180,7 @@ class LabelEstimator:
         """Return the metrics of a period, estimated by labels up to the period `newest`; None if these are too few."""
         if (at, newest) not in self._estimates:
             rows = self._calibrating(newest)
-            found = None if rows is None else self.settings.estimate(self.periods[at].predicted, rows)
+            found = None if rows is None else estimate_metrics(self.settings, self.periods[at].predicted, rows)
             self._estimates[at, newest] = found
         return self._estimates[at, newest]
 

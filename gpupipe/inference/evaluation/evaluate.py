@@ -24,7 +24,16 @@ from gpupipe.inference.drift.detection import (
     load_reference,
     scan_rows,
 )
-from gpupipe.inference.drift.label_metrics import LabelledRows, is_measurable, is_worse, target_values
+from gpupipe.inference.drift.label_metrics import (
+    LabelledRows,
+    MetricError,
+    Metrics,
+    MetricSettings,
+    is_known,
+    is_measurable,
+    is_worse,
+    target_values,
+)
 from gpupipe.inference.drift.periods import NO_PERIOD, PeriodColumn, period_name
 from gpupipe.inference.drift.reference import UNSEEN_CELL, DriftReference, MetricReference
 from gpupipe.inference.drift.report import DriftReport
@@ -32,19 +41,14 @@ from gpupipe.inference.drift.sample import EvenSample, join_alike
 from gpupipe.inference.drift.weights import importance_weights
 from gpupipe.inference.evaluation.estimates import (
     LabelEstimator,
-    MetricError,
-    Metrics,
-    MetricSettings,
     PeriodEstimate,
     PeriodRows,
     expected_calibration_error,
-    is_known,
 )
 from gpupipe.inference.evaluation.evaluation import EvaluatedMetric, EvaluatedPeriod, Evaluation, Status
 from gpupipe.inference.evaluation.held_out import HeldOutRows, read_held_out
 from gpupipe.inference.prediction.rows import rows_to_predict
 from gpupipe.metrics import SliceColumn
-from gpupipe.metrics.bootstrap import Z_95
 from gpupipe.metrics.settings import Costs
 from gpupipe.model_parts.goal import Goal
 from gpupipe.model_parts.slice_levels import stored_levels
@@ -307,10 +311,9 @@ def _compare(
     """Return metrics with their intervals, compared with those of the run; and those that have a reason instead."""
 
     def one(name: str, found: MetricError) -> EvaluatedMetric:
-        low, high = found.value - Z_95 * found.error, found.value + Z_95 * found.error
         run = recorded.get(name) if name != "cost" else None  # those of the run may have other costs
-        worse = run is not None and is_worse(name, found.value, found.error, n_rows, run)
-        return EvaluatedMetric(name, found.value, low, high, None if run is None else run.value, worse)
+        worse = run is not None and is_worse(name, found, n_rows, run)
+        return EvaluatedMetric(name, found.value, *found.interval, None if run is None else run.value, worse)
 
     known = [one(name, found) for name, found in metrics.items()]
     return (*known, *(EvaluatedMetric(name, reason=why) for name, why in (reasons or {}).items()))
@@ -351,8 +354,6 @@ def _slices(rows: CollectedRows, settings: MetricSettings) -> Iterator[MetricSli
 def _slice(
     column: str, level: str | None, n_rows: int, found: Metrics, run: Mapping[str, MetricReference]
 ) -> MetricSlice:
-    ends = {name: (own.value - Z_95 * own.error, own.value + Z_95 * own.error) for name, own in found.items()}
-    worse = any(
-        is_worse(name, found[name].value, found[name].error, n_rows, run[name]) for name in run if name in found
-    )
+    ends = {name: own.interval for name, own in found.items()}
+    worse = any(is_worse(name, found[name], n_rows, run[name]) for name in run if name in found)
     return MetricSlice(column, level, n_rows, {name: own.value for name, own in found.items()}, ends, worse)

@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 if TYPE_CHECKING:
-    from gpupipe.inference.interface import LoadedModel
+    from gpupipe.inference.model import Model
+    from gpupipe.inference.untrusted.model import UntrustedModel
     from gpupipe.io.settings import TableSource
 
 OnError = Literal["error", "reject", "null"]
@@ -52,7 +53,7 @@ class ScoringSettings:
     safe_csv: bool = False
     log: Callable[[str], None] = _ignore  # called with each warning or note
 
-    def load(self, model: str | Path) -> LoadedModel:
+    def load(self, model: str | Path) -> Model | UntrustedModel:
         """Return the model of a run directory or a model directory; raise as `gpupipe.load_model`."""
         from gpupipe.inference.model import load_model
 

@@ -15,7 +15,7 @@ import pyarrow as pa
 from gpupipe.backends import choose
 from gpupipe.errors import ConfigError
 from gpupipe.inference.drift.counted_column import CountedColumn
-from gpupipe.inference.drift.row_counts import CountCells
+from gpupipe.inference.drift.periods import CountCells
 from gpupipe.inference.drift.scores import MOST_OUTPUTS
 from gpupipe.inference.explanation.explanation import Explanation, join_explanations
 from gpupipe.inference.explanation.outputs import margin_names

@@ -5,5 +5,4 @@ Modules have the names of their counterparts in `gpupipe.io`.
 - ``source_reader``: one table and the tables joined to it (``join``), in chunks if memory is short; ``filter``: the row
   filter
 - ``obstacles``: formats that the host reads by design, and reasons to fall back to it
-- ``datasets``: generated tables
 """

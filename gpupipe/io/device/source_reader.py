@@ -17,15 +17,16 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 from pyarrow import orc
 
 from gpupipe.backends.base import DeviceBackend
 from gpupipe.errors import DataError
+from gpupipe.io.chunks.chunk_reader import generate_rows
 from gpupipe.io.chunks.parquet_stream import ParquetStream
 from gpupipe.io.column_filter import ColumnFilter
-from gpupipe.io.device.datasets import generate_columns
 from gpupipe.io.device.filter import filter_columns, known_columns
 from gpupipe.io.device.join import join_columns
 from gpupipe.io.device.obstacles import guard_device_read, joined_tables
@@ -38,7 +39,7 @@ from gpupipe.io.notes import Notes
 from gpupipe.io.plain_tables import usable_names
 from gpupipe.io.settings import JoinedTable, TableSource
 from gpupipe.table.device.encode import TextRules
-from gpupipe.table.device.frame_columns import DeviceNumbers
+from gpupipe.table.device.frame_columns import DeviceDictionary, DeviceNumbers
 from gpupipe.table.schema import NULL_VALUES
 
 Columns = dict[str, Any]
@@ -244,3 +245,26 @@ class FrameStream:
                 frame = self.backend.read_columns("parquet", [file.path], typed, groups)
             if len(frame):
                 yield {name: device_column(name, schema.field(name).type, frame, self.backend) for name in names}
+
+
+def generate_columns(source: TableSource, wanted: ColumnFilter, backend: DeviceBackend) -> Columns:
+    """Return the generated columns of a source, for `gpupipe.table.device.encode.encode_frame`.
+
+    Raise DataError if there are no rows, because no customer has an event.
+    """
+    backend.note(f"{source.generate}: generated on the host, then copied to the device")
+    table = generate_rows(source, wanted, (0, source.rows))
+    if not table.num_rows:
+        raise DataError("there are no rows", where=source.label, fix="set more rows")
+    return {name: _moved(column, backend) for name, column in zip(table.column_names, table.columns, strict=True)}
+
+
+def _moved(column: pa.ChunkedArray, backend: DeviceBackend) -> DeviceNumbers | DeviceDictionary:
+    if pa.types.is_string(column.type):
+        column = column.dictionary_encode()
+    if pa.types.is_dictionary(column.type):
+        coded = column.unify_dictionaries().combine_chunks()
+        return DeviceDictionary(backend.to_device(np.asarray(coded.indices.fill_null(-1))), coded.dictionary)
+    held = column.cast(pa.int64()) if pa.types.is_timestamp(column.type) else column
+    found, valid = held.fill_null(0).to_numpy(), np.asarray(column.is_valid())
+    return DeviceNumbers(backend.to_device(found), backend.to_device(valid), column.type)

@@ -1,4 +1,4 @@
-"""Fitted models that consist of several models, and their files."""
+"""Fitted models that consist of several models: one for each quantile or target; and their files."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 from gpupipe.backends import machine
-from gpupipe.models.fitted.base import FittedModel
+from gpupipe.models.fitted.base import FittedModel, in_order
 from gpupipe.models.fitted.prediction import Prediction
 from gpupipe.typing import ArrayNamespace
 
@@ -174,3 +174,80 @@ def _save_part(folder: Path, prefix: str, model: FittedModel, *, quick: bool) ->
             Path(temporary, name).replace(folder / prefixed)
     own = {key: value for key, value in description.items() if key not in OF_ALL}
     return own | {"files": list(names.values())}
+
+
+@dataclass(frozen=True, repr=False)
+class FittedQuantiles(FittedParts):
+    """A trained regression for each quantile, lowest first; see `FittedParts`.
+
+    The predictions of a row are sorted, so that no quantile exceeds a higher one.
+    """
+
+    library = "quantiles"
+    prefix = "quantile"
+
+    @property
+    def n_outputs(self) -> int:
+        """Number of quantiles."""
+        return len(self.estimator)
+
+    def _joined(self, parts: list[Prediction], xp: ArrayNamespace) -> Prediction:
+        return Prediction(self.task, quantiles=in_order(xp.stack([part.value for part in parts], axis=1), xp))
+
+    def _rows(self, engine: HostEngine) -> RowEstimator:
+        from gpupipe.models.composites.rows import quantile_rows
+
+        return quantile_rows(self, engine)
+
+    def importances(self) -> dict[str, float] | None:
+        """Return the mean over the quantiles of the importances, or None if the models have none."""
+        found = [model.importances() for model in self.models]
+        total: dict[str, float] = {}
+        for own in found:
+            if own is None:
+                return None
+            for name, value in own.items():
+                total[name] = total.get(name, 0.0) + value / len(found)
+        return total
+
+
+@dataclass(frozen=True, repr=False)
+class FittedTargets(FittedParts):
+    """A trained model for each of several targets, in their order; see `FittedParts`."""
+
+    library = "targets"
+    prefix = "target"
+
+    def _joined(self, parts: list[Prediction], xp: ArrayNamespace) -> Prediction:
+        return Prediction.of_targets(parts, xp)
+
+    def _rows(self, engine: HostEngine) -> RowEstimator:
+        from gpupipe.models.composites.rows import target_rows
+
+        return target_rows(self, engine)
+
+    def importances(self) -> dict[str, float] | None:
+        """Return the mean over the targets of each column's share in the importances, or None if a model has none.
+
+        Importances of different targets have no common scale. Those of linear models count by their absolute value.
+        """
+        found = [model.importances() for model in self.models]
+        total: dict[str, float] = {}
+        for own in found:
+            if own is None:
+                return None
+            scale = len(found) * (sum(map(abs, own.values())) or 1.0)
+            for name, value in own.items():
+                total[name] = total.get(name, 0.0) + abs(value) / scale
+        return total
+
+    def column_weights(self, X: Array) -> Array | None:
+        import numpy as np
+
+        total = np.zeros(X.shape[1])
+        for model in self.models:
+            own = model.column_weights(X)
+            if own is None:
+                return None
+            total += own / (own.sum() or 1.0) / len(self.models)
+        return total

@@ -21,9 +21,7 @@ from gpupipe.models.xgboost.fitted import FittedXGBoost
 
 if TYPE_CHECKING:
     from gpupipe.models.composites.ensemble import FittedEnsemble
-    from gpupipe.models.composites.parts import FittedParts
-    from gpupipe.models.composites.quantiles import FittedQuantiles
-    from gpupipe.models.composites.targets import FittedTargets
+    from gpupipe.models.composites.parts import FittedParts, FittedQuantiles, FittedTargets
     from gpupipe.typing import Array
     from gpupipe_kernels.engines import HostEngine
 

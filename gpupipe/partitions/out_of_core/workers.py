@@ -6,10 +6,17 @@ of any other cluster, and results are equal to the bit.
 
 from __future__ import annotations
 
+import errno
+import mmap
+import os
+import pickle
+import shutil
 import time
+import weakref
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -17,8 +24,12 @@ from typing import Any
 import pyarrow as pa
 
 from gpupipe.backends.base import Backend
-from gpupipe.partitions.out_of_core.file_backed import FileBackedValue, FileStore
+from gpupipe.backends.cpu.memory import ALIGNMENT
+from gpupipe.errors import LimitError
 from gpupipe.partitions.workers import Result, ResultHandle, Workers, WorkerUsage, pass_progress
+from gpupipe.units import GIB, KIB
+
+KEPT_IN_MEMORY = 64 * KIB  # bytes; smaller values stay in memory
 
 PREFIX = ".partitions-"
 NAME = "this process"
@@ -99,3 +110,91 @@ def out_of_core_workers(backend: Backend, reason: str, folder: Path) -> Iterator
     """
     with TemporaryDirectory(prefix=PREFIX, dir=folder) as name:
         yield OutOfCoreWorkers(backend, FileStore(Path(name)), reason)
+
+
+class FileStore:
+    """Folder of values that only this process writes and reads; see `FileBackedValue`.
+
+    Only this store uses `folder`. `n_bytes` and `peak_bytes` are the current and peak use of the disk.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.n_bytes = self.peak_bytes = self._n_files = 0
+
+    def save(self, value: Any) -> FileBackedValue | None:
+        """Return `value` written to a file, or None if it is too small.
+
+        The file exists as long as the result is referenced. Arrays loaded from it are read-only. Raise LimitError if
+        the disk is full.
+        """
+        buffers: list[pickle.PickleBuffer] = []
+        head = pickle.dumps(value, protocol=5, buffer_callback=buffers.append)
+        raw = [memoryview(head), *(buffer.raw() for buffer in buffers)]
+        n_bytes = sum(part.nbytes for part in raw)
+        if n_bytes < KEPT_IN_MEMORY:
+            return None
+        self._n_files += 1
+        path = self.folder / f"{self._n_files}.kept"
+        kept = FileBackedValue(path, self._write(path, raw))
+        weakref.finalize(kept, self._forget, path, n_bytes)
+        self.n_bytes += n_bytes
+        self.peak_bytes = max(self.peak_bytes, self.n_bytes)
+        return kept
+
+    def _write(self, path: Path, raw: Sequence[memoryview]) -> tuple[tuple[int, int], ...]:
+        """Write buffers in sequence; return the start and the end of each."""
+        spans = []
+        try:
+            with path.open("wb", buffering=0) as file:
+                for part in raw:
+                    start = -(-file.tell() // ALIGNMENT) * ALIGNMENT
+                    file.seek(start)
+                    _write_all(file.fileno(), part)
+                    spans.append((start, start + part.nbytes))
+        except OSError as error:
+            path.unlink(missing_ok=True)
+            raise self._told(error, sum(part.nbytes for part in raw)) from error
+        return tuple(spans)
+
+    def _told(self, error: OSError, n_bytes: int) -> Exception:
+        if error.errno not in (errno.ENOSPC, errno.EDQUOT):
+            return error
+        free = shutil.disk_usage(self.folder).free
+        return LimitError(
+            f"the disk is full: {n_bytes / GIB:.2f} GiB are needed in addition to {self.n_bytes / GIB:.2f} GiB in use; "
+            f"{free / GIB:.2f} GiB are free",
+            where=str(self.folder),
+            fix="free space, set --output to a larger disk, or raise limits.memory to keep less on disk",
+        )
+
+    def _forget(self, path: Path, n_bytes: int) -> None:
+        path.unlink(missing_ok=True)
+        self.n_bytes -= n_bytes
+
+
+@dataclass(frozen=True, eq=False)
+class FileBackedValue:
+    """Value in a file.
+
+    `spans` are the byte ranges of its pickled header and of the buffers that the header refers to.
+    """
+
+    path: Path
+    spans: tuple[tuple[int, int], ...]
+
+    def load(self) -> Any:
+        """Return the value; its arrays are read-only maps of the file, which stay valid after its deletion."""
+        with self.path.open("rb") as file:
+            whole = memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))
+        head, *buffers = [whole[start:stop] for start, stop in self.spans]
+        return pickle.loads(head, buffers=buffers)
+
+
+def _write_all(file: int, part: memoryview) -> None:
+    """Write a buffer of any size in calls of at most 2 GiB."""
+    flat = part.cast("B")
+    ends = [*range(0, flat.nbytes, GIB), flat.nbytes]
+    for start, stop in pairwise(ends):
+        while start < stop:
+            start += os.write(file, flat[start:stop])

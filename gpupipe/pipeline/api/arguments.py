@@ -160,7 +160,7 @@ def with_client(config: Config) -> Config:
     if not isinstance(frame, DaskTable):
         return config
     needing_all = [op.title() for op in derived_ops(config.features)]
-    needing_all += [f"tables.{name}" for name, table in config.tables.items() if _is_partitioned(table)]
+    needing_all += [f"tables.{name}" for name, table in config.tables.items() if isinstance(table.frame, DaskTable)]
     if needing_all:
         raise frame.refusal(f"{', '.join(needing_all)} needs all rows in one process")
     if config.cluster.scheduler is not None:
@@ -172,10 +172,6 @@ def with_client(config: Config) -> Config:
     except ValueError as error:
         raise ConfigError(str(error), where="cluster") from None
     return config.model_copy(update={"cluster": cluster})
-
-
-def _is_partitioned(table: TableSource) -> bool:
-    return isinstance(table.frame, DaskTable)
 
 
 def _reading(source: Table, data: Any, name: str) -> Table:

@@ -175,7 +175,7 @@ class FeatureProgram(TransformerMixin, BaseEstimator):  # type: ignore[misc]  # 
         """
         check_is_fitted(self)
         if is_dask_frame(X):
-            from gpupipe.dask.frame_features import transform_frame
+            from gpupipe.dask.frame_maps import transform_frame
 
             self._refuse_set_output()
             self._record_columns(X, reset=False)

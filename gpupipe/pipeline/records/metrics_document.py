@@ -1,4 +1,4 @@
-"""The content of metrics.json."""
+"""The content of metrics.json, with the coverage of intervals and sets."""
 
 from __future__ import annotations
 
@@ -6,9 +6,13 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
 
+import numpy as np
+
+from gpupipe.backends.base import Backend
 from gpupipe.model_parts.goal import Goal
 from gpupipe.report.intervals import IntervalCoverage
-from gpupipe.training.selection.leaderboard import LeaderboardResult
+from gpupipe.tasks import CLASSIFICATION, Task
+from gpupipe.training.selection.leaderboard import HeldOutPredictions, LeaderboardResult
 
 
 def metrics_document(
@@ -50,3 +54,29 @@ def metrics_document(
 def _known(coverage: IntervalCoverage) -> dict[str, float]:
     """Return the values that are set, by name."""
     return {name: value for name, value in asdict(coverage).items() if value is not None}
+
+
+def measure_coverage(held_out: HeldOutPredictions, task: Task, backend: Backend) -> IntervalCoverage | None:
+    """Return the coverage of the intervals or sets of rows that they were not calibrated on; None without any.
+
+    With row weights, all means are weighted.
+    """
+    intervals, truth = held_out.decision.intervals, held_out.truth
+    if intervals is None or truth is None:
+        return None
+    output = backend.to_host(held_out.predicted.output)
+    has_interval = np.broadcast_to(np.isfinite(intervals.score), len(truth))
+    if not has_interval.any():
+        return None
+    weights = None if truth.weights is None else truth.weights[has_interval]
+    if task in CLASSIFICATION:
+        members = intervals.members(output)[has_interval]
+        is_inside = members[np.arange(len(members)), truth.y[has_interval].astype(np.int64)]
+        sizes = members.sum(axis=1)
+    else:
+        lower, upper = (end[has_interval] for end in intervals.interval(output))
+        y = truth.y[has_interval]
+        is_inside, sizes = (lower <= y) & (y <= upper), upper - lower
+    coverage, size = (float(np.average(values, weights=weights)) for values in (is_inside, sizes))
+    name = "mean_size" if task in CLASSIFICATION else "mean_width"
+    return IntervalCoverage(intervals.level, coverage, int(has_interval.sum()), **{name: size})

@@ -1,12 +1,14 @@
-"""Challenger of a model: trained on new rows, and compared on the newest of them, which neither model has seen."""
+"""Challenger of a model: trained on new rows, and compared on the newest, which neither model has seen; the verdict."""
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
+from statistics import NormalDist
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -25,19 +27,21 @@ from gpupipe.inference.drift.files import read_reference, write_reference
 from gpupipe.inference.model import Model, load_model
 from gpupipe.io.filter import filter_rows
 from gpupipe.io.source_reader import read_arrow
-from gpupipe.metrics.bootstrap import FEWEST_ROWS
+from gpupipe.metrics import METRICS
+from gpupipe.metrics.bootstrap import FEWEST_ROWS, Z_95
 from gpupipe.model_parts.folder import model_folder
-from gpupipe.model_parts.lineage import Generation, Origin, read_lineage, write_lineage
+from gpupipe.model_parts.lineage import Generation, Origin, Verdict, read_lineage, write_lineage
 from gpupipe.models.continuation import StartingModel
 from gpupipe.names import count_noun
 from gpupipe.pipeline.run import run_pipeline
 from gpupipe.pipeline.update.learned_rows import drifted_columns, with_rows
 from gpupipe.pipeline.update.training_settings import NAME as TRAINING
 from gpupipe.pipeline.update.training_settings import TrainingSettings
-from gpupipe.pipeline.update.verdict import decide_verdict
 from gpupipe.training.fit import TrainingStart
 
 if TYPE_CHECKING:
+    from gpupipe.inference.diff.prediction_comparison import PredictionComparison
+    from gpupipe.metrics.bootstrap import MetricChange
     from gpupipe.pipeline.result import Run
     from gpupipe.timeline.safe_points import StopSignal
     from gpupipe.timeline.timeline import Listener
@@ -129,7 +133,7 @@ def update_model(
         Share of the new rows to compare on: the latest, if the model was split by time, or else the last ones of the
         table.
     margin : float
-        Loss of the first metric that is accepted: see `gpupipe.pipeline.update.verdict.decide_verdict`.
+        Loss of the first metric that is accepted: see `gpupipe.pipeline.update.update.decide_verdict`.
     listeners, stop_signal
         As in `gpupipe.pipeline.run.run_pipeline`.
 
@@ -194,7 +198,8 @@ def update_model(
     how: Origin = "refitted" if start is None else "continued"
     n_trained = new_rows.num_rows - len(compared)
     period = _period(new_rows, settings.time)
-    own = Generation("", _now(), n_trained, period, how, verdict.name, verdict.reasons)
+    now = datetime.now(UTC).isoformat(timespec="seconds")
+    own = Generation("", now, n_trained, period, how, verdict.name, verdict.reasons)
     if start is not None:
         trained = np.setdiff1d(np.arange(new_rows.num_rows), compared)
         own = _record_continuation(reader, champion, run, new_rows.take(trained), own)
@@ -259,5 +264,51 @@ def _period(rows: pa.Table, time: str | None) -> tuple[str, str] | None:
     return None if ends["min"] is None else (ends["min"].isoformat(), ends["max"].isoformat())
 
 
-def _now() -> str:
-    return datetime.now(UTC).isoformat(timespec="seconds")
+@dataclass(frozen=True)
+class ChallengerVerdict:
+    """Verdict on a challenger, with its reasons.
+
+    ``promote``: it is better, or worse by less than the margin. ``refuse``: it is worse by more than the margin, on all
+    rows or on a slice. ``keep``: the rows are too few to tell.
+    """
+
+    name: Verdict
+    reasons: tuple[str, ...]
+
+
+def decide_verdict(metric: str, found: PredictionComparison, margin: float) -> ChallengerVerdict:
+    """Return the verdict by the intervals of one metric, on all rows and by slice.
+
+    This is a test for non-inferiority: the challenger is promoted if its loss is smaller than `margin`, at least 0, at
+    a confidence of 97.5% (Piaggio et al., "Reporting of noninferiority and equivalence randomized trials", JAMA 308
+    (2012) 2594). A slice can only prevent it. With several slices, their intervals are wider, so that all of them hold
+    with the same confidence (Bonferroni).
+    """
+    change = found.metrics.get(metric)
+    if change is None or not math.isfinite(change.low):
+        return ChallengerVerdict(
+            "keep", (f"{metric} has no interval on {count_noun(found.n_labelled, 'row')} with a target",)
+        )
+    low, high = _gain(metric, change)
+    told = f"{_values(metric, change)}, 95% interval of the gain {low:+.4f} to {high:+.4f}"
+    slices = [own for own in found.slices if metric in own.metrics and math.isfinite(own.metrics[metric].low)]
+    wider = NormalDist().inv_cdf(1 - 0.025 / max(1, len(slices))) / Z_95
+    fallen = [
+        f"the slice {own.column} = {own.level} fell: {_values(metric, own.metrics[metric])}"
+        for own in slices
+        if _gain(metric, own.metrics[metric], wider)[1] < -margin
+    ]
+    if fallen or high < -margin:
+        return ChallengerVerdict("refuse", (told, *fallen))
+    return ChallengerVerdict("promote" if low >= -margin else "keep", (told,))
+
+
+def _gain(metric: str, change: MetricChange, wider: float = 1.0) -> tuple[float, float]:
+    """Return the interval as a gain, positive where the challenger is better, with `wider` times its width."""
+    sign = 1.0 if METRICS.get(metric.partition("[")[0]).greater_is_better else -1.0
+    half = wider * (change.high - change.low) / 2.0
+    return sign * change.difference - half, sign * change.difference + half
+
+
+def _values(metric: str, change: MetricChange) -> str:
+    return f"{metric} {change.old:.4g} → {change.new:.4g}"

@@ -1,17 +1,20 @@
-"""Memory, time, energy, cost and break-even of a configuration on known GPUs."""
+"""Memory, time, energy, cost and break-even of a configuration on known GPUs, from the peaks of this machine."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import time
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import product, takewhile
 from typing import Any
 
+import numpy as np
+
 from gpupipe.backends import machine
 from gpupipe.backends.probe import MIN_CAPABILITY
+from gpupipe.backends.threads import limit_threads
 from gpupipe.config import Config
 from gpupipe.errors import LimitError
-from gpupipe.plan.gpu_choice.cpu_peaks import measure_core
 from gpupipe.plan.gpu_choice.gpu_specs import GpuSpec
 from gpupipe.plan.gpu_choice.prices import HourPrices
 from gpupipe.plan.gpu_choice.roofline import Peaks
@@ -19,6 +22,11 @@ from gpupipe.plan.gpu_choice.stage_times import RunTime, TimeRange, cpu_time, gp
 from gpupipe.plan.gpu_choice.work_steps import StageWork, WorkSteps
 from gpupipe.plan.preview import Preview, preview
 from gpupipe.plan.run_plan import RunPlan, plan_sample
+from gpupipe.units import MIB
+
+COPIED = 64 * MIB  # larger than the caches of a core
+SIDE = 768  # of the matrices that are multiplied
+REPEATS = 5  # the fastest counts: others may use the machine
 
 # Sizes at which two times are compared: 1, 2 and 5 times the powers of ten.
 SIZES = tuple(digit * 10**power for power, digit in product(range(3, 10), (1, 2, 5)))
@@ -232,3 +240,38 @@ def smaller_from(ours: Mapping[int, TimeRange | None], theirs: Mapping[int, Time
     possible = takewhile(lambda pair: pair[1].low < pair[2].high, reversed(known))
     certain = takewhile(lambda pair: pair[1].high < pair[2].low, reversed(known))
     return RowRange(*(min((n for n, _, _ in found), default=None) for found in (possible, certain)))
+
+
+def measure_core() -> Peaks:
+    """Return the bytes copied per second by one thread, and the operations per second of its matrix products.
+
+    CPU time is measured, not time: other processes may use the machine.
+    """
+    source = np.ones(COPIED // 8)
+    target = np.empty_like(source)
+    with limit_threads(blas=1):
+        copied = _seconds(lambda: np.copyto(target, source))
+        single = _seconds(_product("float32"))
+        double = _seconds(_product("float64"))
+    n_flops = 2.0 * SIDE**3
+    return Peaks(2 * COPIED / copied, n_flops / single, n_flops / double, n_flops / single)
+
+
+def _product(dtype: str) -> Callable[[], None]:
+    factor = np.full((SIDE, SIDE), 0.5, dtype)
+    out = np.empty_like(factor)
+
+    def multiply() -> None:
+        np.matmul(factor, factor, out=out)
+
+    return multiply
+
+
+def _seconds(run: Callable[[], None]) -> float:
+    run()
+    found = []
+    for _ in range(REPEATS):
+        began = time.thread_time()
+        run()
+        found.append(time.thread_time() - began)
+    return max(min(found), 1e-9)

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from gpupipe.config.event_ops import entity_columns
-from gpupipe.config.target_delay import target_delays
+from gpupipe.config.event_ops import entity_columns, target_delays
 from gpupipe.features.ops.keyed_op import KeyedOp
 from gpupipe.io.event_settings import AS_OF
 from gpupipe.splits import Fold

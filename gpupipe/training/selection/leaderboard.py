@@ -15,9 +15,8 @@ from gpupipe.model_parts.latency import Latency
 from gpupipe.models import Prediction
 from gpupipe.report.data import LeaderboardRow
 from gpupipe.report.generated_features import GeneratedFeatures, read_generated
-from gpupipe.report.search_record import SearchRecord
+from gpupipe.report.search_record import SearchRecord, TriedCounts, count_tried
 from gpupipe.report.slices import MetricSlice
-from gpupipe.report.tried_counts import TriedCounts, count_tried
 from gpupipe.training.fit import TrainedModel
 from gpupipe.training.job import Candidate
 from gpupipe.typing import Array

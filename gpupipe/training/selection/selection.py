@@ -136,7 +136,7 @@ class Selection(ABC):
             for candidate in self._rounds[-1]:
                 label = candidate.trained.entry.label
                 latency = measure(candidate.trained, self._decision_of(label))
-                _named_entry(self._ranked, label).latency = latency
+                next(entry for entry in self._ranked if entry.label == label).latency = latency
                 stage.note(f"{label}: {latency}")
             if step.label != REFIT:
                 self._by_metric = self._ranked
@@ -283,10 +283,6 @@ class _ValidatedSelection(_HoldoutSelection):
 
     def result(self) -> LeaderboardResult:
         return replace(super().result(), n_validation_rows=int(self._held.test.sum()))
-
-
-def _named_entry(leaderboard: Sequence[LeaderboardEntry], label: str) -> LeaderboardEntry:
-    return next(entry for entry in leaderboard if entry.label == label)
 
 
 def _no_candidate(leaderboard: Sequence[LeaderboardEntry]) -> LimitError:

@@ -27,8 +27,7 @@ from gpupipe.splits import Fold
 from gpupipe.tasks import CLASSIFICATION, Task
 from gpupipe.training.tuning.inner_folds import make_inner_folds
 from gpupipe.training.tuning.pruning import CurvePruner
-from gpupipe.training.tuning.rounds import with_mean_rounds
-from gpupipe.training.tuning.training import FoldPrediction, FoldTraining
+from gpupipe.training.tuning.training import FoldPrediction, FoldTraining, with_mean_rounds
 from gpupipe.training.tuning.trials import FinishedTrial, TrialStudy, distributions, nearest_point, quiet_optuna
 from gpupipe.typing import Array
 from gpupipe.units import format_duration
@@ -194,7 +193,6 @@ class _Search:
             raise _TimeIsUp
 
     def _run_trial(self) -> None:
-        """Run the next trial, and add it to the study."""
         trial, curve = self.study.ask()
         is_first, began = not self.study.finished, self.clock()
         # The first trial is the entry itself, also where that is outside of the space.

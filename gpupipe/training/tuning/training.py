@@ -1,4 +1,4 @@
-"""Training of one trial on one fold, and its predictions for the held-out rows."""
+"""Training of one trial on one fold, and its predictions for the held-out rows; early stopping."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from gpupipe.models import FitContext, ModelSettings, Prediction
+from gpupipe.models import FitContext, FittedModel, ModelSettings, Prediction
+from gpupipe.models.base import BestRound
 from gpupipe.models.context import Resources, ValidationRows
 from gpupipe.models.device.training import refusal
 from gpupipe.models.lightgbm.settings import LightGBM
@@ -24,7 +25,6 @@ from gpupipe.splits import Fold
 from gpupipe.tasks import CLASSIFICATION, REGRESSION
 from gpupipe.training.side_by_side import run_together
 from gpupipe.training.tuning.memory import keeps_slices
-from gpupipe.training.tuning.rounds import RoundCount
 from gpupipe.typing import Array
 
 MOST_BINNINGS = 2  # of different max_bin or class weights that are kept
@@ -210,3 +210,32 @@ def class_weights_of(settings: ModelSettings, y_train: Array, y: Array, context:
     by_class[codes] = weights if context.weights is None else weights / context.weights
     found: Array = by_class[y.astype(np.int64)]
     return found
+
+
+class RoundCount:
+    """Number of rounds or epochs that the early stopping of one training finds; a callback of the training."""
+
+    def __init__(self) -> None:
+        self.best: int | None = None
+
+    def __call__(self, found: BestRound) -> None:
+        """Keep the best round."""
+        self.best = found.best
+
+    def of(self, fitted: FittedModel) -> int | None:
+        """Return the best number of rounds, or of epochs by their losses; None without early stopping."""
+        if self.best is None and fitted.history:
+            losses = [epoch["validation"] for epoch in fitted.history]
+            return losses.index(min(losses)) + 1
+        return self.best
+
+
+def with_mean_rounds(settings: ModelSettings, rounds: Sequence[int], n_rows: int) -> ModelSettings:
+    """Return the settings of a training on all rows for the mean number of rounds of the folds.
+
+    Settings that do not stop early are returned unchanged, as are those whose parameters cannot state the number of
+    rounds: their training holds out rows once more.
+    """
+    if not rounds or not settings.can_state_rounds or not settings.stops_early(n_rows):
+        return settings
+    return settings.with_rounds(max(1, round(sum(rounds) / len(rounds))))

@@ -13,7 +13,7 @@ from sklearn.model_selection import GroupKFold, StratifiedKFold
 
 from gpupipe.backends import choose
 from gpupipe.features.program.target import Target
-from gpupipe.features.statistics.folds import assign_folds
+from gpupipe.features.statistics.training import assign_folds
 from tests.examples import examples
 
 

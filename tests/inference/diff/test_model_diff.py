@@ -18,10 +18,14 @@ from gpupipe import ConfigError, Model, Pipeline
 from gpupipe.files.jsonfile import dumps
 from gpupipe.inference.diff import contribution_changes, shared_table
 from gpupipe.inference.diff.conditions import DiffCondition
-from gpupipe.inference.diff.decision_changes import RowMoves
-from gpupipe.inference.diff.prediction_comparison import PredictionComparison
+from gpupipe.inference.diff.contribution_changes import ContributionChanges, RowChange
+from gpupipe.inference.diff.decision_changes import DecisionChanges, FlippedLabels, RowMoves
+from gpupipe.inference.diff.model_changes import ModelChange
+from gpupipe.inference.diff.prediction_comparison import PredictionComparison, SliceChanges
+from gpupipe.inference.drift.report import ReferenceModel
 from gpupipe.metrics.bootstrap import MetricChange
 from tests.examples import examples
+from tests.report.html_page import Page
 
 PLAIN: dict[str, Any] = {"report": {"enabled": False}, "evaluate": {"importance": False}}
 
@@ -188,6 +192,33 @@ def test_the_page_and_the_document_have_what_the_screen_has(base: Model, tmp_pat
     assert found.lines()[-1] == found.summary == document["summary"]
     without = gp.diff(base, other)
     assert without.uncompared[0] in without.to_html() and without.lines()[-1] == without.summary
+
+
+def test_hostile_names_are_text_on_the_page(tmp_path: Path) -> None:
+    """Each name is hostile in another place, so that a page that does not escape one of them fails."""
+    names = [f"<script>alert({i})</script>" for i in range(12)]
+    change = MetricChange(0.5, 0.6, 0.1, 0.0, 0.2)
+    row = RowChange(0, names[0], names[1], True, 0.1, 0.2, 0.0, {names[2]: 0.1}, {names[2]: names[3]}, {names[4]: "1"})
+    compared = PredictionComparison(
+        n_rows=1,
+        metrics={names[5]: change},
+        decisions=(DecisionChanges(names[6], 1, 1, (FlippedLabels(names[6], names[7], 1),)),),
+        slices=(SliceChanges(names[8], names[9], 1, 1),),
+        notes=(names[10],),
+    )
+    found = gp.ModelDiff(
+        old=ReferenceModel(name=names[11]),
+        new=ReferenceModel(target=names[0]),
+        changes=(ModelChange("columns", names[0], [names[1]], [names[2]]),),
+        uncompared=(names[3],),
+        predictions=compared,
+        contributions=(ContributionChanges("", names[4], 1, 0.0, {names[5]: 0.1}, (row,)),),
+    )
+    path = tmp_path / "page.html"
+    path.write_text(found.to_html(names[6]), encoding="utf-8")
+    page = Page(path)
+    page.check_self_contained()
+    assert [name for name in names if name not in page.text] == []
 
 
 @examples(60)

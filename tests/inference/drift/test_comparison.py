@@ -12,7 +12,7 @@ from scipy.spatial.distance import jensenshannon
 from scipy.stats import chi2, chi2_contingency, hypergeom, norm, wasserstein_distance
 
 from gpupipe.inference.drift import column_comparison as comparison
-from gpupipe.inference.drift.probabilities import chi_squared_tail
+from gpupipe.inference.drift.column_comparison import chi_squared_tail
 from gpupipe.inference.drift.reference import EDGE_SHARES, DriftColumn, level_cells, number_edges
 from gpupipe.inference.drift.severity import LEAST_PSI, Severity, severity_of
 from gpupipe.inference.drift.verdict import compare_columns

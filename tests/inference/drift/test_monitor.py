@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from matplotlib.font_manager import findfont, get_font
 
 from gpupipe.inference.drift.column_drift import ColumnDrift, PeriodDrift
-from gpupipe.inference.drift.monitor.distributions import draw_cells
+from gpupipe.inference.drift.monitor.charts import draw_cells
 from gpupipe.inference.drift.report import DriftReport
 from tests.inference.drift.tables import synthetic_report
 from tests.report.html_page import HOSTILE, Page

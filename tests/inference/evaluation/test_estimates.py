@@ -9,10 +9,11 @@ import pytest
 from sklearn.metrics import log_loss, roc_auc_score
 
 from gpupipe.backends import choose
+from gpupipe.inference.drift.label_metrics import MetricSettings
 from gpupipe.inference.evaluation.estimates import (
     LabelEstimator,
-    MetricSettings,
     PeriodRows,
+    estimate_metrics,
     expected_calibration_error,
 )
 from gpupipe.inference.evaluation.held_out import HeldOutRows, read_held_out
@@ -48,7 +49,7 @@ def test_estimates_are_the_expectations_that_numpy_computes() -> None:
     random = np.random.default_rng(1)
     p, known = scores(random, 4_000, 0.5), scores(random, 30_000)
     y = (random.random(30_000) < known**1.3).astype(float)  # the scores are not calibrated
-    found = settings().estimate(Prediction("binary", probability=p), HeldOutRows(known, y))
+    found = estimate_metrics(settings(), Prediction("binary", probability=p), HeldOutRows(known, y))
     q, chosen = ClassLabelModel.fit(known, y, 2).probabilities(p), p >= 0.4
     twice, weights = np.repeat([1, 0], len(p)), np.concatenate([q, 1 - q])
     hits, alarms, misses = (q * chosen).sum(), ((1 - q) * chosen).sum(), (q * ~chosen).sum()
@@ -139,7 +140,7 @@ def test_errors_of_numbers_are_estimated_from_residuals(task: Any) -> None:
         return Prediction.of_targets(both), np.stack([y, 2 * y], axis=1)
 
     (known, y), (shifted, truth) = rows(5_000, 1.0), rows(3_000, 6.0)
-    found = own.estimate(shifted, HeldOutRows(known.output, y))[name]
+    found = estimate_metrics(own, shifted, HeldOutRows(known.output, y))[name]
     real = own.measure(PeriodRows("", shifted, truth.reshape(3_000, -1)).labelled(goal))[name]
     before = own.measure(PeriodRows("", known, y.reshape(5_000, -1)).labelled(goal))[name]
     assert abs(found.value - real.value) < 3 * found.error and found.value > 1.25 * before.value

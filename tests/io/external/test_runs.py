@@ -11,7 +11,7 @@ import pytest
 import yaml
 
 from gpupipe.backends import choose
-from gpupipe.bench.inputs import inputs
+from gpupipe.bench.measurement import inputs
 from gpupipe.cli import main
 from gpupipe.config import load_config
 from gpupipe.io.source_reader import read_arrow

@@ -14,7 +14,7 @@ import pytest
 from gpupipe.errors import ArtifactError
 from gpupipe.models import MODELS, fit
 from gpupipe.models.context import ValidationRows
-from gpupipe.models.xgboost import stored_booster
+from gpupipe.models.xgboost import fitted as fitted_models
 from gpupipe.models.xgboost.settings import OBJECTIVES
 from tests.models.folder_files import load_fitted
 
@@ -80,7 +80,7 @@ def test_xgboost_reads_a_model_once_walks_of_its_trees_would_take_as_long(
     fitted = fit(MODELS.get("xgboost")(n_estimators=4), data.X, data.y, data.context)
     description = fitted.save(tmp_path)
     n_trees, expected = 4 * fitted.n_classes, fitted.predict(data.X_test).probability
-    monkeypatch.setattr(stored_booster, "WALKED", 2 * n_trees * len(data.X_test))
+    monkeypatch.setattr(fitted_models, "WALKED", 2 * n_trees * len(data.X_test))
     loaded = load_fitted(tmp_path, description)
     for n_earlier in range(4):
         is_read = "booster" in vars(loaded.estimator)

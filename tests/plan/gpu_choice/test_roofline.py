@@ -10,8 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gpupipe.models.neural.architecture import Architecture
-from gpupipe.plan.gpu_choice.cpu_peaks import measure_core
-from gpupipe.plan.gpu_choice.estimates import RowRange, smaller_from
+from gpupipe.plan.gpu_choice.estimates import RowRange, measure_core, smaller_from
 from gpupipe.plan.gpu_choice.roofline import Peaks, Rate, roofline_seconds
 from gpupipe.plan.gpu_choice.stage_times import TimeRange
 from gpupipe.plan.gpu_choice.work import CELL, Work, boosting, forest, logistic, network_weights

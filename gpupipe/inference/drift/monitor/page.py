@@ -10,8 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from gpupipe.inference.drift.column_drift import ColumnDrift, MetricDrift, PeriodDrift
-from gpupipe.inference.drift.monitor.charts import histogram_svg, psi_svg, strip_svg
-from gpupipe.inference.drift.monitor.distributions import DrawnCells, draw_cells
+from gpupipe.inference.drift.monitor.charts import DrawnCells, draw_cells, histogram_svg, psi_svg, strip_svg
 from gpupipe.inference.drift.monitor.sentences import (
     counts_in_verdict,
     metric_verdict,
