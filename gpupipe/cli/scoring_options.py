@@ -56,6 +56,8 @@ def scoring_options(as_of: str, document: str = "", cluster: str = "") -> Callab
     def decorate(command: Command) -> Any:
         @wraps(command)
         def with_settings(**given: Any) -> Any:
+            if document:
+                del given["as_json"]  # `show_summary` and `show_report` read it from the context
             with use_command_line_terms():
                 settings = _take_settings(given)
                 return command(settings=settings, **given)
@@ -80,11 +82,10 @@ def _take_settings(given: dict[str, Any]) -> ScoringSettings:
     limits = parse_limits(given.pop("limits", ()), own.get("untrusted", False), given.get("cluster"))
     adjust(TableSource(path=given["data"] or "INPUT"))  # report invalid options before the model is loaded
     require_date(own["as_of"])
-    for name in ("as_json", "quiet") if "quiet" in given else ():  # see `show_report`
-        del given[name]
+    is_quiet = given.pop("quiet", False)
 
     def log(text: str) -> None:
-        if not click.get_current_context().params.get("quiet"):
+        if not is_quiet:
             click.echo(printable(rewrite_terms(text)), err=True)
 
     if "ids" in given:
