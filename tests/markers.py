@@ -132,6 +132,8 @@ SLOW = (
     "tests/test_house.py::test_python_is_started_in_one_place",
     "tests/test_house.py::test_a_module_named_in_a_text_exists",
     "tests/test_units.py::test_a_formatted_size_is_one_that_is_parsed",
+    "tests/training/ensemble/test_out_of_fold.py",
+    "tests/training/ensemble/test_residuals.py",
 )
 
 FOLDERS = tuple(name for name in (*SLOW, *CLUSTER, "tests/gpu/") if name.endswith("/"))
