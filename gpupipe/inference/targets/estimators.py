@@ -15,9 +15,8 @@ import numpy as np
 
 from gpupipe.models.catboost.fitted import FittedCatBoost
 from gpupipe.models.composites.ensemble import FittedEnsemble
-from gpupipe.models.composites.quantiles import FittedQuantiles
+from gpupipe.models.composites.parts import FittedQuantiles, FittedTargets
 from gpupipe.models.composites.scaled_target import FittedScaledTarget
-from gpupipe.models.composites.targets import FittedTargets
 from gpupipe.models.fitted.base import FittedModel
 from gpupipe.models.fitted.prediction import column_bounds
 from gpupipe.models.scikit_learn.fitted import FittedSklearn
