@@ -42,10 +42,12 @@ def warm_all(with_device: bool = False) -> Iterator[ReadyKernel]:
     from gpupipe_kernels.reduce.numba import engine as numba_engine
     from gpupipe_kernels.rows import warm_up as rows
     from gpupipe_kernels.shapley import warm_up as shapley
+    from gpupipe_kernels.text.numba.engine import warm_projection
 
     yield _timed("reduce", numba_engine.warm, ())
     yield _timed("single_rows", rows.warm, ())
     yield _timed("explanations", shapley.warm, ())
+    yield _timed("text_projection", warm_projection, ())
     for kernel in kernels().values():
         inputs = kernel.sample(np.random.default_rng(0), FEW_ROWS)
         yield _timed(kernel.name, kernel.cpu, inputs)

@@ -69,6 +69,13 @@ def project_on_host(
     return out
 
 
+def warm_projection() -> None:
+    """Compile the loop of `project_on_host`, or load it from disk."""
+    components = np.zeros((1, 1), np.float32)
+    projection = GramProjection(0, 1, 1, np.zeros(1, np.int32), components[0], components)
+    project_on_host(np.zeros(0, np.uint8), np.zeros(1, np.int64), [projection])
+
+
 def count_on_host(data: HostArray, offsets: HostArray, n_threads: int = 1) -> npt.NDArray[np.float32]:
     """Return the result of `counts.count_characters`."""
     data, offsets = _used(data, offsets)
