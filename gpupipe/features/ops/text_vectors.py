@@ -50,7 +50,7 @@ class TextVectors(TextOp):
     - More than 4,095 repetitions of an n-gram count as 4,095.
 
     Output: ``note_vector_0``, ``note_vector_1``, ...; float32, never null, in descending order of information. Takes
-    text and categorical columns. A model stores 2 bytes for each component of each bucket that occurs: at most 4 MB per
+    text and categorical columns. A model stores 2 bytes for each component of each bucket that occurs: up to 4.5 MB per
     column by default.
 
     Examples:
