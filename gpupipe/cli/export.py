@@ -10,11 +10,12 @@ import click
 from gpupipe.cli.options import allow_code_option, device_option, mode_option, output_file_option
 
 if TYPE_CHECKING:
-    from gpupipe.backends import Device
     from collections.abc import Mapping
 
+    from gpupipe.backends import Device
     from gpupipe.inference.model import Model
     from gpupipe.inference.onnx.export import OnnxExport
+    from gpupipe.inference.targets.comparison import RuntimeComparison
 
 
 @click.command
@@ -42,7 +43,9 @@ if TYPE_CHECKING:
 @click.option("--table", metavar="NAME", help="With --format sql: the table with the raw columns.  [default: input]")
 @click.option("--key", "keys", metavar="COLUMN", multiple=True, help="With --format sql: a column to copy. Repeatable.")
 @click.option("--features", is_flag=True, help="With --format sql: return the features too.")
-@click.option("--uri", metavar="URI", help="With --dialect postgres: a database that runs the query on the recorded rows.")
+@click.option(
+    "--uri", metavar="URI", help="With --dialect postgres: a database that runs the query on the recorded rows."
+)
 @device_option
 @allow_code_option
 @click.option("--quiet", is_flag=True, help="Print errors only.")
@@ -105,7 +108,7 @@ def write_query(model: Model, output: Path, query: Mapping[str, Any]) -> list[st
     if found.comparison is not None:
         each = found.comparison
         compared = f"{each.rows} rows differ by at most {number(each.largest)}"
-        compared += f"; {each.moved} more because a feature differs in its last digits" if each.moved else ""
+        compared += moved_rows(each)
     lines = [
         f"file         {output}, {output.stat().st_size:,} bytes",
         f"inputs       {', '.join(each.column.source for each in found.inputs)}",
@@ -114,6 +117,11 @@ def write_query(model: Model, output: Path, query: Mapping[str, Any]) -> list[st
         *(f"not included {each}" for each in found.omitted),
     ]
     return [printable(line) for line in lines]
+
+
+def moved_rows(each: RuntimeComparison) -> str:
+    """Return the rows of a comparison that differ by more, as the end of a sentence."""
+    return f"; {each.moved} more because a feature differs in its last digits" if each.moved else ""
 
 
 def onnx_summary(found: OnnxExport) -> list[str]:
@@ -126,7 +134,6 @@ def onnx_summary(found: OnnxExport) -> list[str]:
         f"outputs      {', '.join(each.name for each in found.outputs)}",
     ]
     for each in found.comparisons:
-        moved = f"; {each.moved} more because a feature differs in its last digits" if each.moved else ""
-        lines.append(f"{each.runtime:<15}{each.rows} rows differ by at most {number(each.largest)}{moved}")
+        lines.append(f"{each.runtime:<15}{each.rows} rows differ by at most {number(each.largest)}{moved_rows(each)}")
     lines += [f"not included {each}" for each in found.omitted]
     return [printable(line) for line in lines]

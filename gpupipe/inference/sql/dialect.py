@@ -16,7 +16,7 @@ from sqlglot import exp
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-Expr = exp.Expression
+Expr = exp.Expr
 
 EXECUTED = ("duckdb", "postgres", "sqlite")  # dialects whose engines can compare the query with its model
 DIALECTS = (*EXECUTED, "snowflake", "bigquery", "spark")
@@ -85,7 +85,7 @@ class SqlDialect:
         size = self.call("ABS", x.copy())
         if self.has_float32:
             found = self.cast(self.cast(x.copy(), "float"), "double")
-            branches = [(size < number(INFINITE), found)]
+            branches: list[tuple[Expr, Expr]] = [(size < number(INFINITE), found)]
             if self.is_postgres:  # where a number that becomes 0 is an error
                 branches.insert(0, (size <= number(ZERO), self.double(0.0)))
             return case(branches, None)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sqlite3
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from datetime import datetime
@@ -15,6 +16,7 @@ import pytest
 
 import gpupipe as gp
 from gpupipe.inference.sql.engines import ROW_COLUMN, ROWS_TABLE, open_engine
+from gpupipe.inference.targets.tree_splits import number_splits
 from tests.inference.onnx.test_models import SMALL, hard_rows, train
 from tests.postgresql import PostgresqlServer
 
@@ -71,3 +73,116 @@ def test_a_query_predicts_what_the_scorer_predicts(tmp_path: Path, target: str, 
         rows = hard_rows()
         _, found = predictions(model, dialect, rows)
         assert_equal_to_scorer(model, found, rows)
+
+
+def test_postgresql_computes_the_same(tmp_path: Path, postgresql: PostgresqlServer) -> None:
+    for target, name in (("multiclass", "xgboost"), ("binary", "logistic_regression")):
+        model = train(tmp_path / name, target, [{name: SMALL.get(name, {})}])
+        rows = hard_rows(60)
+        _, found = predictions(model, "postgres", rows, postgresql.uri())
+        assert_equal_to_scorer(model, found, rows)
+
+
+def test_an_ensemble_a_calibration_and_a_threshold(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("gpupipe.model_parts.decision.LARGEST_LOSS", np.inf)  # also if it does not help here
+    best = {"best": {"folds": 2, "models": ["logistic_regression", "xgboost"], "members": 2}}
+    for calibrate in ("sigmoid", "isotonic"):
+        evaluate = {"calibrate": calibrate, "threshold": "best_f1"}
+        model = train(tmp_path / calibrate, "binary", [best], evaluate=evaluate)
+        assert model.estimator.library == "ensemble" and model.decision.calibration is not None
+        rows = hard_rows(60)
+        _, found = predictions(model, "duckdb", rows)
+        assert_equal_to_scorer(model, found, rows)
+
+
+@pytest.mark.parametrize("calibrate", ["temperature", "isotonic"])
+def test_calibrations_of_several_classes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, calibrate: str) -> None:
+    monkeypatch.setattr("gpupipe.model_parts.decision.LARGEST_LOSS", np.inf)
+    model = train(tmp_path, "multiclass", ["logistic_regression"], evaluate={"calibrate": calibrate})
+    assert model.decision.calibration is not None
+    rows = hard_rows(40)
+    _, found = predictions(model, "sqlite", rows)
+    assert_equal_to_scorer(model, found, rows)
+
+
+def test_quantiles_are_in_order(tmp_path: Path) -> None:
+    model = train(tmp_path, "regression", [{"lightgbm": {"n_estimators": 4}}], task="quantile")
+    rows = hard_rows(40)
+    exported, found = predictions(model, "sqlite", rows)
+    assert exported.columns == (ROW_COLUMN, "quantile_0.1", "quantile_0.5", "quantile_0.9")
+    assert_equal_to_scorer(model, found, rows)
+
+
+def test_each_of_several_targets_has_columns(tmp_path: Path) -> None:
+    model = train(tmp_path, ["binary", "multiclass"], [{"xgboost": {"n_estimators": 4}}])
+    rows, scorer = hard_rows(40), model.scorer("numpy")
+    _, found = predictions(model, "duckdb", rows)
+    wanted, labels = scorer.predict_proba(rows), scorer.predict(rows)
+    for i, target in enumerate(("binary", "multiclass")):
+        assert (found[f"prediction_{target}"] == labels[:, i]).all()
+        for j, label in enumerate(model.goal.targets[i].labels):
+            np.testing.assert_allclose(found[f"probability_{target}_{label}"], wanted[i][:, j], rtol=0, atol=1e-6)
+
+
+ODD = ['it"s', "tab\there", "semi;--colon", "Ä b", "`tick`", "back\\slash"]
+
+
+def test_names_and_levels_may_have_any_characters(tmp_path: Path) -> None:
+    """Quotes, comments and ends of lines stay names and texts, and are not SQL."""
+    rng, n = np.random.default_rng(4), 160
+    levels = ["o'neil", "a\\b", "x--y", "-- drop\ntable", '"q"', "ß", "%s", "{}"]
+    frame = pd.DataFrame({name: rng.normal(size=n).round(2) for name in ODD})
+    frame["le'vel"] = rng.choice(levels, n)
+    frame["y"] = np.where((frame["le'vel"] < "h") ^ (frame[ODD[0]] > 0.3), "it's", 'no "way"\n--')
+    pipeline = gp.Pipeline(frame, target="y", models=[{"xgboost": SMALL["xgboost"]}], report={"enabled": False})
+    model = replace(gp.load_model(pipeline.run(tmp_path / "run", quiet=True).path, "cpu"), warns=False)
+    rows = [*frame.drop(columns="y").to_dict("records"), {**frame.iloc[0].to_dict(), "le'vel": "' OR 1=1"}]
+    for dialect in EMBEDDED:
+        _, found = predictions(model, dialect, rows)
+        assert_equal_to_scorer(model, found, rows)
+    for dialect in ("postgres", "snowflake", "bigquery", "spark"):  # parsed back
+        exported = model.to_sql(dialect, "shop.customers")
+        assert exported.comparison is None and "not executed" in exported.text
+
+
+def test_splits_decide_as_in_float32_at_their_limits(tmp_path: Path) -> None:
+    """Numbers next to each threshold, and half-way between float32 numbers, go to the side of the model."""
+    rng, n = np.random.default_rng(8), 400
+    x = (rng.integers(0, 1 << 24, n) / 3.0).astype(np.float32).astype(np.float64)
+    big = rng.integers(16_000_000, 17_500_000, n).astype(np.float64)
+    frame = pd.DataFrame({"x": x, "big": big, "y": np.where((x > np.median(x)) ^ (big > 16_777_216), "a", "b")})
+    model = gp.load_model(
+        gp.Pipeline(
+            frame, target="y", models=[{"xgboost": {"n_estimators": 6}}], report={"enabled": False},
+            schema={"x": "float32", "big": "float32"},
+        ).run(tmp_path / "run", quiet=True).path, "cpu",
+    )  # fmt: skip
+    packed = model.estimator.trees().packed
+    limits = np.unique(number_splits(packed).limit.astype(np.float32))
+    limits = limits[np.isfinite(limits) & (limits > 0)]
+    after = np.nextafter(limits, np.float32(np.inf)).astype(np.float64)
+    middle = (limits.astype(np.float64) + after) / 2
+    edge = np.concatenate([limits, after, middle, np.nextafter(middle, 0), np.nextafter(middle, np.inf)])
+    assert len(limits) > 5
+    edges = [*edge.tolist(), None]
+    rows = [{"x": each, "big": big[0]} for each in edges] + [{"x": x[0], "big": each} for each in edges]
+    for dialect in EMBEDDED:
+        _, found = predictions(model, dialect, rows)
+        assert_equal_to_scorer(model, found, rows)
+
+
+def test_sqlite_reads_times_as_texts_in_iso_8601(tmp_path: Path) -> None:
+    model = train(tmp_path, "binary", ["logistic_regression"])
+    rows = hard_rows(30)
+    times = ("1969-12-31T23:59:59.999999", "2024-02-29", "2024-05-05 12:30:00.5Z", "2262-01-01 00:00:00")
+    for row, moment in zip(rows, times * 8, strict=False):
+        row["since"] = moment
+    exported = model.to_sql("sqlite", "people", keys=["age"])
+    with sqlite3.connect(":memory:") as connection:
+        names = [each.column.source for each in exported.inputs]
+        connection.execute("CREATE TABLE people ({})".format(", ".join(f'"{name}"' for name in names)))
+        places = ", ".join("?" * len(names))
+        plain = [[str(row[n]) if isinstance(row[n], datetime) else row[n] for n in names] for row in rows]
+        connection.executemany(f"INSERT INTO people VALUES ({places})", plain)
+        found = [row[-1] for row in connection.execute(exported.text)]
+    np.testing.assert_allclose(found, model.scorer("numpy").predict_proba(rows)[:, 1], rtol=0, atol=1e-6)
