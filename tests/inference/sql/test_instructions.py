@@ -53,7 +53,7 @@ def features_of(dialect: str, program: Program, blocks: Any) -> np.ndarray:
 
 
 @pytest.mark.parametrize("dialect", ["duckdb", "sqlite"])
-@examples(40)
+@examples(15)
 @given(seed=st.integers(0, 2**32 - 1), n=st.integers(1, 40), n_columns=st.integers(1, 12))
 def test_random_programs_have_the_features_of_the_interpreter(dialect: str, seed: int, n: int, n_columns: int) -> None:
     rng = np.random.default_rng(seed)
