@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import sqlite3
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -13,12 +11,19 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pytest
+from sqlglot import exp
 
 import gpupipe as gp
+from gpupipe.inference.sql.dialect import SqlDialect
+from gpupipe.inference.sql.dialect import column as sql_column
 from gpupipe.inference.sql.engines import ROW_COLUMN, ROWS_TABLE, open_engine
 from gpupipe.inference.sql.export import SqlExport
+from gpupipe.inference.sql.inputs import write_inputs
+from gpupipe.inference.sql.query import SqlQuery
 from gpupipe.inference.targets.tree_splits import number_splits
 from gpupipe.models.xgboost.fitted import FittedXGBoost
+from gpupipe.table.schema import Column
+from gpupipe_kernels.rows.records import TIME
 from tests.inference.onnx.test_models import SMALL, hard_rows, train
 from tests.postgresql import PostgresqlServer
 
@@ -175,18 +180,16 @@ def test_splits_decide_as_in_float32_at_their_limits(tmp_path: Path) -> None:
         assert_equal_to_scorer(model, found, rows)
 
 
-def test_sqlite_reads_times_as_texts_in_iso_8601(tmp_path: Path) -> None:
-    model = train(tmp_path, "binary", ["logistic_regression"])
-    rows = hard_rows(30)
-    times = ("1969-12-31T23:59:59.999999", "2024-02-29", "2024-05-05 12:30:00.5Z", "2262-01-01 00:00:00")
-    for row, moment in zip(rows, times * 8, strict=False):
-        row["since"] = moment
-    exported = model.to_sql("sqlite", "people", keys=["age"])
-    with sqlite3.connect(":memory:") as connection:
-        names = [each.column.source for each in exported.inputs]
-        connection.execute("CREATE TABLE people ({})".format(", ".join(f'"{name}"' for name in names)))
-        places = ", ".join("?" * len(names))
-        plain = [[str(row[n]) if isinstance(row[n], datetime) else row[n] for n in names] for row in rows]
-        connection.executemany(f"INSERT INTO people VALUES ({places})", plain)
-        found = [row[-1] for row in connection.execute(exported.text)]
-    np.testing.assert_allclose(found, model.scorer("numpy").predict_proba(rows)[:, 1], rtol=0, atol=1e-6)
+def test_sqlite_reads_times_as_texts_in_iso_8601() -> None:
+    times = {
+        "1969-12-31T23:59:59.999999": -1, "2024-02-29": 1_709_164_800_000_000,
+        "1970-01-01 00:00:01.5Z": 1_500_000, "2262-01-01 00:00:00": 9_214_646_400_000_000, None: None,
+    }  # fmt: skip
+    column = Column("at", "datetime", "timestamp[us]", storage="int64")
+    query = SqlQuery(SqlDialect("sqlite"))
+    _, cells = write_inputs(query, (column,), {(5, 0): 0}, {"at": ("int64", 0)})
+    outputs = {"us": sql_column(cells[TIME][0].name)}
+    rows = {"at": pa.chunked_array([pa.array([*times])]), ROW_COLUMN: pa.chunked_array([pa.array(range(5))])}
+    with open_engine("sqlite", rows, None, "test") as engine:
+        found = engine.run(query.select(exp.to_table(ROWS_TABLE), [ROW_COLUMN], outputs).sql("sqlite"))
+    np.testing.assert_array_equal(found["us"], np.array([*times.values()], np.float64))
