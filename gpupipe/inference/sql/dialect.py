@@ -60,6 +60,10 @@ class SqlDialect:
         """Return a call of a function that has the same name in all dialects."""
         return exp.Anonymous(this=name, expressions=list(arguments))
 
+    def error(self, what: str, raw: Expr) -> Expr:
+        """Return an error of SQLite about a value that is not null: a path of JSON, which its message shows."""
+        return self.call("JSON_EXTRACT", text("{}"), exp.DPipe(this=text(what), expression=raw.copy()))
+
     def divide(self, x: Expr, y: Expr) -> Expr:
         """Return the quotient of float64 numbers; the divisor is not 0."""
         return exp.Div(this=_wrapped(x), expression=_wrapped(y), typed=True, safe=False)

@@ -180,6 +180,25 @@ def test_splits_decide_as_in_float32_at_their_limits(tmp_path: Path) -> None:
         assert_equal_to_scorer(model, found, rows)
 
 
+@pytest.mark.parametrize(("kind", "value", "said"), [("numeric", "3 apples", "number"), ("datetime", "1.5.24", "time")])
+def test_a_text_that_is_not_of_its_column_is_an_error_of_sqlite(kind: Any, value: str, said: str) -> None:
+    column = Column("at", kind, "double", storage="float64" if kind == "numeric" else "int64")
+    query = SqlQuery(SqlDialect("sqlite"))
+    place = (4, 0) if kind == "numeric" else (5, 0)
+    _, cells = write_inputs(query, (column,), {place: 0}, {"at": (column.storage, 0)})
+    outputs = {"x": sql_column(next(each for each in cells if each)[0].name)}
+    text = query.select(exp.to_table(ROWS_TABLE), [ROW_COLUMN], outputs).sql("sqlite")
+    for values in ([" 12 ", "NA", None, ""], [value, "", "", ""]):
+        given = values if kind == "numeric" or value in values else [None] * 4
+        rows = {"at": pa.chunked_array([pa.array(given)]), ROW_COLUMN: pa.chunked_array([pa.array(range(4))])}
+        with open_engine("sqlite", rows, None, "test") as engine:
+            if value in values:
+                with pytest.raises(gp.ConfigError, match=said):
+                    engine.run(text)
+            elif kind == "numeric":
+                np.testing.assert_array_equal(engine.run(text)["x"], [12.0, np.nan, np.nan, np.nan])
+
+
 def test_sqlite_reads_times_as_texts_in_iso_8601() -> None:
     times = {
         "1969-12-31T23:59:59.999999": -1, "2024-02-29": 1_709_164_800_000_000,
