@@ -8,7 +8,7 @@ import re
 NEVER = frozenset(
     {
         "IPython", "PIL", "catboost", "dask", "distributed", "lightgbm", "matplotlib", "numba", "onnx", "onnxruntime",
-        "optuna", "polars", "skops", "torch",
+        "optuna", "polars", "skops", "sqlglot", "torch",
     }
 )  # fmt: skip
 READING = NEVER | {"jinja2", "joblib", "pandas", "rich", "scipy", "sklearn", "xgboost"}

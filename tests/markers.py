@@ -63,6 +63,8 @@ SLOW = (
     "tests/plan/gpu_choice/test_estimates.py",
     "tests/inference/diff/",
     "tests/inference/onnx/test_models.py",
+    "tests/inference/sql/test_instructions.py",
+    "tests/inference/sql/test_models.py",
     "tests/inference/test_promotion.py",
     "tests/pipeline/test_candidate_latency.py",
     "tests/pipeline/test_frames.py",

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from gpupipe.backends import Device
     from gpupipe.inference.model import Model
     from gpupipe.inference.onnx.export import OnnxExport
+    from gpupipe.inference.targets.comparison import RuntimeComparison
 
 
 @click.command
@@ -107,7 +108,7 @@ def write_query(model: Model, output: Path, query: Mapping[str, Any]) -> list[st
     if found.comparison is not None:
         each = found.comparison
         compared = f"{each.rows} rows differ by at most {number(each.largest)}"
-        compared += f"; {each.moved} more because a feature differs in its last digits" if each.moved else ""
+        compared += moved_rows(each)
     lines = [
         f"file         {output}, {output.stat().st_size:,} bytes",
         f"inputs       {', '.join(each.column.source for each in found.inputs)}",
@@ -116,6 +117,11 @@ def write_query(model: Model, output: Path, query: Mapping[str, Any]) -> list[st
         *(f"not included {each}" for each in found.omitted),
     ]
     return [printable(line) for line in lines]
+
+
+def moved_rows(each: RuntimeComparison) -> str:
+    """Return the rows of a comparison that differ by more, as the end of a sentence."""
+    return f"; {each.moved} more because a feature differs in its last digits" if each.moved else ""
 
 
 def onnx_summary(found: OnnxExport) -> list[str]:
@@ -128,7 +134,6 @@ def onnx_summary(found: OnnxExport) -> list[str]:
         f"outputs      {', '.join(each.name for each in found.outputs)}",
     ]
     for each in found.comparisons:
-        moved = f"; {each.moved} more because a feature differs in its last digits" if each.moved else ""
-        lines.append(f"{each.runtime:<15}{each.rows} rows differ by at most {number(each.largest)}{moved}")
+        lines.append(f"{each.runtime:<15}{each.rows} rows differ by at most {number(each.largest)}{moved_rows(each)}")
     lines += [f"not included {each}" for each in found.omitted]
     return [printable(line) for line in lines]

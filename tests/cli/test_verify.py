@@ -92,6 +92,7 @@ def test_a_flipped_byte_exits_with_5_and_names_the_file(gpupipe, trained: Path, 
         ("drift", "model", "rows.csv"), ("verify", "model"), ("verify", "model", "--untrusted"),
         ("serve", "model", "--port", "0"), ("export", "model", "-o", "copy"),
         ("export", "model", "--format", "onnx", "-o", "model.onnx"), ("compare", "run", "run"),
+        ("export", "model", "--format", "sql", "--dialect", "sqlite", "-o", "model.sql"),
     ],
     ids=" ".join,
 )  # fmt: skip

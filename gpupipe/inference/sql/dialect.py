@@ -16,7 +16,7 @@ from sqlglot import exp
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-Expr = exp.Expression
+Expr = exp.Expr
 
 EXECUTED = ("duckdb", "postgres", "sqlite")  # dialects whose engines can compare the query with its model
 DIALECTS = (*EXECUTED, "snowflake", "bigquery", "spark")
@@ -60,6 +60,10 @@ class SqlDialect:
         """Return a call of a function that has the same name in all dialects."""
         return exp.Anonymous(this=name, expressions=list(arguments))
 
+    def error(self, what: str, raw: Expr) -> Expr:
+        """Return an error of SQLite about a value that is not null: a path of JSON, which its message shows."""
+        return self.call("JSON_EXTRACT", text("{}"), exp.DPipe(this=text(what), expression=raw.copy()))
+
     def divide(self, x: Expr, y: Expr) -> Expr:
         """Return the quotient of float64 numbers; the divisor is not 0."""
         return exp.Div(this=_wrapped(x), expression=_wrapped(y), typed=True, safe=False)
@@ -85,7 +89,7 @@ class SqlDialect:
         size = self.call("ABS", x.copy())
         if self.has_float32:
             found = self.cast(self.cast(x.copy(), "float"), "double")
-            branches = [(size < number(INFINITE), found)]
+            branches: list[tuple[Expr, Expr]] = [(size < number(INFINITE), found)]
             if self.is_postgres:  # where a number that becomes 0 is an error
                 branches.insert(0, (size <= number(ZERO), self.double(0.0)))
             return case(branches, None)

@@ -46,7 +46,9 @@ class Engine:
     """An open engine."""
 
     def __init__(self, dialect: str, connection: Any, where: str) -> None:
-        self.dialect, self._connection, self._where = dialect, connection, where
+        self.dialect = dialect
+        self._connection = connection
+        self._where = where
 
     def __repr__(self) -> str:
         return f"Engine({self.dialect!r})"

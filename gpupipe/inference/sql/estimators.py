@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import chain
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -41,7 +42,7 @@ class EstimatorExpressions(EstimatorTarget[list[Expr]]):
     def of_columns(self, columns: Sequence[int]) -> EstimatorExpressions:
         """Return the writer for some columns of the matrix."""
         exact = {i: self.exact[each] for i, each in enumerate(columns) if each in self.exact}
-        X, n_codes = ([values[each] for each in columns] for values in (self.X, self.n_codes))
+        X, n_codes = [self.X[each] for each in columns], [self.n_codes[each] for each in columns]
         return EstimatorExpressions(self.query, X, n_codes, self.registers, exact)
 
     def select(self, found: list[Expr], columns: Sequence[int], width: int) -> list[Expr]:
@@ -50,7 +51,7 @@ class EstimatorExpressions(EstimatorTarget[list[Expr]]):
 
     def join(self, parts: Sequence[list[Expr]]) -> list[Expr]:
         """Return the columns of several matrices."""
-        return [each for part in parts for each in part]
+        return list(chain.from_iterable(parts))
 
     def zeros(self, like: list[Expr], width: int) -> list[Expr]:
         """Return a column of zeros."""
@@ -239,7 +240,7 @@ class TreeExpressions:
         if below is None:
             all_left = limit > 0
             return (None, all_left) if all_left == missing_left else (is_null(x), missing_left)
-        is_left = not missing_left  # so that null, which is no condition, goes to the other side
+        is_left = not missing_left  # a condition on null does not hold: it goes to the other side
         higher_left = self.height[left] > self.height[left + 1]
         if self.height[node] > LOW and higher_left == is_left:
             null = is_null(x.copy())

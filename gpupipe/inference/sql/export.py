@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -66,9 +68,9 @@ class _ModelQuery:
 
     query: SqlQuery
     inputs: list[SqlInput]
-    features: dict[str, exp.Expression]
+    features: dict[str, exp.Expr]
     outputs: list[SqlOutput]
-    columns: dict[str, exp.Expression]
+    columns: dict[str, exp.Expr]
 
     @classmethod
     def of(cls, model: Model, dialect: SqlDialect, rounds: bool) -> _ModelQuery:
@@ -80,7 +82,8 @@ class _ModelQuery:
         from gpupipe.inference.sql.outputs import write_outputs
         from gpupipe.inference.sql.query import SqlQuery
 
-        query, features, schema = SqlQuery(dialect), model.features.features, model.features.schema
+        query = SqlQuery(dialect)
+        features, schema = model.features.features, model.features.schema
         positions = RowEncoder(schema).positions
         inputs, cells = write_inputs(query, tuple(schema), positions, layout(schema))
         lowered = lower(model.features.program, positions)
@@ -88,8 +91,10 @@ class _ModelQuery:
         n_codes = [feature.n_codes for feature in features]
         writer = EstimatorExpressions(query, X, n_codes, registers, exact_columns(lowered))
         found = write_outputs(query, writer.write(model.estimator), model.goal, model.decision)
-        named = {FEATURE + feature.name: column(x.name) for feature, x in zip(features, X, strict=True)}
-        columns = {name: each for _, own in found for name, each in own.items()}
+        named: dict[str, exp.Expr] = {
+            FEATURE + feature.name: column(x.name) for feature, x in zip(features, X, strict=True)
+        }
+        columns = dict(chain.from_iterable(own.items() for _, own in found))
         return cls(query, inputs, named, [output for output, _ in found], columns)
 
 
@@ -100,7 +105,7 @@ def write_sql(
     where = str(model.folder)
     executes = dialect in ("duckdb", "sqlite") or (dialect == "postgres" and uri is not None)
     if uri is not None and dialect != "postgres":
-        raise ConfigError(f"uri: {dialect} needs no server", where=where, fix="leave it out, or use dialect postgres")
+        raise ConfigError(f"uri: {dialect} needs no server", where=where, fix="omit it, or use dialect postgres")
     require_libraries(dialect, executes, where)
     from gpupipe.inference.sql.dialect import DIALECTS, TITLES, SqlDialect
 
@@ -130,15 +135,17 @@ def _table(name: str, dialect: str) -> exp.Table:
     from sqlglot import exp
     from sqlglot.errors import SqlglotError
 
-    try:
-        return exp.to_table(name, dialect=dialect)
-    except (SqlglotError, ValueError):
+    found = None
+    with suppress(SqlglotError, ValueError):
+        found = exp.to_table(name, dialect=dialect)
+    if not isinstance(found, exp.Table) or found.sql(dialect) != name.strip():  # such as one with an alias
         what = f"expected the name of a table; got {name!r}"
-        raise ConfigError(what, where="table", fix='write it as in a query: shop.customers, or "my table"') from None
+        raise ConfigError(what, where="table", fix='write it as in a query: shop.customers, or "my table"')
+    return found
 
 
 def _refused(model: Model, dialect: SqlDialect) -> list[str]:
-    """Return what SQL cannot express, beyond what no target can."""
+    """Return what SQL alone cannot express."""
     from gpupipe.inference.sql.inputs import refused_columns
 
     found = refused_columns(tuple(model.features.schema), dialect)
@@ -152,7 +159,7 @@ def _compared(
     model: Model,
     dialect: SqlDialect,
     found: _ModelQuery,
-    columns: Mapping[str, exp.Expression],
+    columns: Mapping[str, exp.Expr],
     uri: str | None,
 ) -> RuntimeComparison:
     """Return the comparison with the model on its recorded rows: of the query, and of the features in another one."""

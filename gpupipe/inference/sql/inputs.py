@@ -119,14 +119,23 @@ def write_inputs(
 def _number_of(query: SqlQuery, column: Column) -> Expr:
     """Return a column of numbers as float64: null where it is not a number, infinite or too large."""
     dialect, raw = query.dialect, query.raw(column.source)
-    found = query.define(dialect.cast(raw, "double"))
-    conditions: Expr = dialect.call("ABS", found) <= number(LARGEST)
+    found = query.define(_as_double(dialect, raw))
+    return case([(dialect.call("ABS", found) <= number(LARGEST), found.copy())], None)
+
+
+def _as_double(dialect: SqlDialect, raw: Expr) -> Expr:
+    """Return a raw column as float64; a text that is not a number is an error of the database."""
+    found = dialect.cast(raw, "double")
     if not dialect.is_sqlite:
-        return case([(conditions, found.copy())], None)
+        return found
     # SQLite converts a text to the number at its beginning, or to 0.
-    kind = query.define(dialect.call("TYPEOF", raw.copy()))
-    is_number = is_in(kind, [text("integer"), text("real")])
-    return case([(exp.And(this=is_number, expression=conditions), found.copy())], None)
+    is_missing = is_in(exp.Trim(this=raw.copy(), expression=text(BLANKS)), map(text, sorted(NULL_TEXTS)))
+    is_number = is_in(dialect.call("TYPEOF", raw.copy()), [text("integer"), text("real")])
+    is_written = is_in(dialect.call("JSON_TYPE", raw.copy()), [text("integer"), text("real")])
+    malformed = dialect.call("JSON_VALID", raw.copy()).eq(integer(0))
+    error = dialect.error("not a number: ", raw)
+    branches = [(is_number, found), (is_missing, exp.Null()), (malformed, error), (is_written, found.copy())]
+    return case(branches, error.copy())
 
 
 def _cell_of_number(query: SqlQuery, each: SqlInput) -> Expr:
@@ -143,7 +152,10 @@ def _cell_of_time(query: SqlQuery, each: SqlInput) -> Expr:
         seconds = dialect.call("STRFTIME", text("%s"), dialect.call("SUBSTR", raw, integer(1), integer(19)))
         rest = dialect.call("SUBSTR", dialect.call("RTRIM", raw.copy(), text("Z")), integer(21), integer(6))
         padded = dialect.call("SUBSTR", exp.DPipe(this=rest, expression=text("000000")), integer(1), integer(6))
-        return dialect.cast(seconds, "bigint") * integer(MICROSECONDS) + dialect.cast(padded, "bigint")
+        known = dialect.cast(seconds, "bigint") * integer(MICROSECONDS) + dialect.cast(padded, "bigint")
+        is_time = exp.Glob(this=raw.copy(), expression=text("[0-9][0-9][0-9][0-9]-[0-9][0-9]-[0-9][0-9]*"))
+        is_missing = is_in(exp.Trim(this=raw.copy(), expression=text(BLANKS)), map(text, sorted(NULL_TEXTS)))
+        return case([(is_time, known), (is_missing, exp.Null())], dialect.error("not an ISO 8601 time: ", raw))
     if dialect.is_postgres:
         epoch = exp.Extract(this=exp.var("EPOCH"), expression=raw)
         return dialect.cast(dialect.call("ROUND", epoch * integer(MICROSECONDS)), "bigint")
@@ -168,11 +180,7 @@ def _cell_of_code(query: SqlQuery, each: SqlInput) -> Expr:
 
 def _code_of_number(query: SqlQuery, column: Column) -> Expr:
     dialect = query.dialect
-    x: Expr = query.define(dialect.cast(query.raw(column.source), "double"))
-    if dialect.is_sqlite:
-        kind = query.define(dialect.call("TYPEOF", query.raw(column.source)))
-        is_number = is_in(kind, [text("integer"), text("real")])
-        x = query.define(case([(is_number, x)], None))
+    x: Expr = query.define(_as_double(dialect, query.raw(column.source)))
     codes, other = number_codes(column)
     if column.kind == "categorical" and column.dtype == "float":
         x = query.define(dialect.rounded(x))

@@ -76,9 +76,10 @@ class _Instruction:
         indices: Sequence[str],
         luts: HostArray,
     ) -> None:
-        self.query, self.own, self.luts = query, own, luts
-        self.dialect = query.dialect
-        self._cells, self._values, self._indices = cells, values, indices
+        self.query, self.dialect = query, query.dialect
+        self.own, self.luts = own, luts
+        self._cells = cells
+        self._values, self._indices = values, indices
 
     @property
     def source(self) -> Cell:
@@ -177,7 +178,7 @@ def _clip(step: _Instruction) -> Value:
     x = step.operand()
     if math.isnan(low) or math.isnan(high):
         return Value(step.dialect.double(math.nan))
-    branches = [] if low == -math.inf else [(x < number(low), step.dialect.double(low))]
+    branches: list[tuple[Expr, Expr]] = [] if low == -math.inf else [(x < number(low), step.dialect.double(low))]
     branches += [] if high == math.inf else [(x > number(high), step.dialect.double(high))]
     return Value(case(branches, x), step.is_operand_rounded)
 

@@ -1,7 +1,7 @@
 """One query of layers: each named value is computed once, in the first common table expression after its operands.
 
 Values that later layers read are carried along; others are dropped. Engines would otherwise copy the expression of a
-value to each place that reads it, so the layers are materialized where the dialect can say so.
+value to each place that reads it, so the layers are materialized where the dialect has the word.
 """
 
 from __future__ import annotations
@@ -82,9 +82,8 @@ class SqlQuery:
         return column(self._add(expression))
 
     def _add(self, expression: Expr, joined: LookupTable | None = None) -> str:
-        columns = [each for each in expression.find_all(exp.Column) if not each.table]
         own = {joined.key, joined.value} if joined else set()
-        reads = frozenset({each.name for each in columns} - own) | ({joined.of} if joined else set())
+        reads = frozenset(_columns_of(expression) - own) | ({joined.of} if joined else set())
         layer = 1 + max((self._values[name].layer for name in reads), default=0)
         name = f"v{len(self._values) + 1}"
         self._values[name] = NamedValue(expression, layer, reads, joined)
@@ -93,26 +92,26 @@ class SqlQuery:
     def select(self, table: exp.Table, keys: Sequence[str], outputs: Mapping[str, Expr]) -> exp.Select:
         """Return the query of some outputs by name; `keys` are raw columns to copy."""
         known = self._values
-        wanted = {each.name for found in outputs.values() for each in found.find_all(exp.Column)}
+        wanted = set[str]().union(*map(_columns_of, outputs.values()))
         n_layers = max((known[name].layer for name in wanted), default=0)
         needed: list[set[str]] = [set() for _ in range(n_layers + 1)]  # after each layer
         needed[n_layers] = wanted
         for layer in range(n_layers, 0, -1):
             here = [name for name in needed[layer] if known[name].layer == layer]
-            needed[layer - 1] = needed[layer] - set(here) | {read for name in here for read in known[name].reads}
+            needed[layer - 1] = (needed[layer] - set(here)).union(*(known[name].reads for name in here))
         copied = {f"k{i}": self.raw(name) for i, name in enumerate(keys, 1)}
         tables: list[exp.CTE] = []
         source: Expr = exp.alias_(table, SOURCE, table=True)
         for layer in range(1, n_layers + 1):
             names = sorted(needed[layer], key=lambda name: (known[name].layer, int(name[1:])))
-            here = {name: known[name] for name in names if known[name].layer == layer}
+            own = {name: known[name] for name in names if known[name].layer == layer}
             query = exp.Select(
                 expressions=[
                     *(_named(found, name) for name, found in copied.items()),
-                    *(_named(here[name].expression, name) if name in here else column(name) for name in names),
+                    *(_named(own[name].expression, name) if name in own else column(name) for name in names),
                 ]
             ).from_(source, copy=False)
-            for each in here.values():
+            for each in own.values():
                 if each.joined is not None:
                     tables.append(self._lookup_table(each.joined))
                     on = column(each.joined.key).eq(column(each.joined.of))
@@ -136,6 +135,11 @@ class SqlQuery:
 
 def _names_of(table: LookupTable) -> list[exp.Identifier]:
     return [exp.to_identifier(table.key), exp.to_identifier(table.value)]
+
+
+def _columns_of(expression: Expr) -> set[str]:
+    """Return the names of the values that an expression reads; raw columns are qualified."""
+    return {each.name for each in expression.find_all(exp.Column) if not each.table}
 
 
 def _named(found: Expr, name: str) -> Expr:

@@ -114,7 +114,8 @@ class EstimatorTarget(ABC, Generic[Matrix]):
             return self.in_order(self.join([self.write(each) for each in model.models]), len(model.models))
         if isinstance(model, FittedTargets):
             return self.join([self.write(each) for each in model.models])
-        return FAMILIES[model.library](self, model)
+        found: Matrix = FAMILIES[model.library](self, model)
+        return found
 
     def of_scores(self, model: FittedModel, scores: Matrix, n_scores: int) -> Matrix:
         """Return the predictions of scores: values or logits, as `FittedModel` does."""

@@ -21,12 +21,10 @@ from gpupipe_kernels.interpreters.numpy import interpreter
 from gpupipe_kernels.program.opcodes import BLOCKS, NAT, Opcode
 from gpupipe_kernels.program.program import Program
 from gpupipe_kernels.rows.lowering import lower
-from gpupipe_kernels.rows.records import KIND_OF_BLOCK, SINGLE
+from gpupipe_kernels.rows.records import SINGLE
 from tests.examples import examples
-from tests.kernels.programs import CODES, NUMBERS, TIMES, assert_same, random_program, random_table
-
-COLUMNS = {kind: [c for c in (*CODES, *NUMBERS, *TIMES) if KIND_OF_BLOCK[c[0]] == kind] for kind in range(4)}
-POSITIONS = {column: i for columns in COLUMNS.values() for i, column in enumerate(columns)}
+from tests.inference.onnx.test_instructions import COLUMNS, POSITIONS
+from tests.kernels.programs import assert_same, random_program, random_table
 
 
 def features_of(dialect: str, program: Program, blocks: Any) -> np.ndarray:
@@ -54,9 +52,8 @@ def features_of(dialect: str, program: Program, blocks: Any) -> np.ndarray:
     return np.stack([found[name] for name in outputs], axis=1).astype(np.float32)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("dialect", ["duckdb", "sqlite"])
-@examples(40)
+@examples(15)
 @given(seed=st.integers(0, 2**32 - 1), n=st.integers(1, 40), n_columns=st.integers(1, 12))
 def test_random_programs_have_the_features_of_the_interpreter(dialect: str, seed: int, n: int, n_columns: int) -> None:
     rng = np.random.default_rng(seed)
