@@ -3,7 +3,7 @@
 TALENT (Ye et al., "A closer look at deep learning methods on tabular datasets", arXiv 2407.00956) has the accuracy or
 the RMSE of 30 methods on 300 tables: means of 15 seeds, after a search of 100 trials for each method, on one split of
 64 % training, 16 % validation and 20 % test rows. Its test rows are not published; those here are the folds of this
-benchmark, also 20 %. So a rank says where a score would stand, within the spread of a split.
+benchmark, also 20 %. So a rank is that of a score within the spread of a split.
 """
 
 from __future__ import annotations
