@@ -195,7 +195,9 @@ def _code_of_number(query: SqlQuery, column: Column) -> Expr:
 def _code_of_text(query: SqlQuery, column: Column) -> Expr:
     dialect = query.dialect
     raw = query.raw(column.source)
-    if column.dtype.startswith(NUMBER_TYPES):  # numbers above 2^53; of other types, a cast would write texts of its own
+    if column.dtype.startswith(
+        NUMBER_TYPES
+    ):  # numbers above 2^53; of other types, a cast would write other texts than gpupipe
         raw = dialect.cast(raw, "text")
     stripped = exp.Trim(this=raw, expression=text(BLANKS))
     x = query.define(stripped)
