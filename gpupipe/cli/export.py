@@ -10,11 +10,13 @@ import click
 from gpupipe.cli.options import allow_code_option, device_option, mode_option, output_file_option
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from gpupipe.backends import Device
     from gpupipe.inference.model import Model
     from gpupipe.inference.onnx.export import OnnxExport
+    from gpupipe.inference.onnx.inputs import OnnxInput
+    from gpupipe.inference.sql.inputs import SqlInput
     from gpupipe.inference.targets.comparison import RuntimeComparison
 
 
@@ -97,7 +99,7 @@ def write_query(model: Model, output: Path, query: Mapping[str, Any]) -> list[st
     """Write a model as a query, and return a summary as lines of text."""
     from gpupipe.io.output_conflicts import require_no_conflict
     from gpupipe.model_parts.folder import model_inputs
-    from gpupipe.report.text import number, printable
+    from gpupipe.report.text import printable
 
     require_no_conflict(output, model_inputs(model.folder))
     found = model.to_sql(
@@ -106,12 +108,9 @@ def write_query(model: Model, output: Path, query: Mapping[str, Any]) -> list[st
     found.write(output)
     compared = "not executed: the query is parsed, not compared with the model"
     if found.comparison is not None:
-        each = found.comparison
-        compared = f"{each.rows} rows differ by at most {number(each.largest)}"
-        compared += moved_rows(each)
+        compared = differences(found.comparison)
     lines = [
-        f"file         {output}, {output.stat().st_size:,} bytes",
-        f"inputs       {', '.join(each.column.source for each in found.inputs)}",
+        *file_lines(output, found.inputs),
         f"columns      {', '.join(found.columns)}",
         f"{found.dialect:<13}{compared}",
         *(f"not included {each}" for each in found.omitted),
@@ -119,21 +118,29 @@ def write_query(model: Model, output: Path, query: Mapping[str, Any]) -> list[st
     return [printable(line) for line in lines]
 
 
-def moved_rows(each: RuntimeComparison) -> str:
-    """Return the rows of a comparison that differ by more, as the end of a sentence."""
-    return f"; {each.moved} more because a feature differs in its last digits" if each.moved else ""
+def file_lines(path: Path, inputs: Sequence[OnnxInput | SqlInput]) -> list[str]:
+    """Return a written file and the columns that it reads, as lines of text."""
+    names = ", ".join(each.column.source for each in inputs)
+    return [f"file         {path}, {path.stat().st_size:,} bytes", f"inputs       {names}"]
+
+
+def differences(each: RuntimeComparison) -> str:
+    """Return a comparison with the model as words."""
+    from gpupipe.report.text import number
+
+    moved = f"; {each.moved} more because a feature differs in its last digits" if each.moved else ""
+    return f"{each.rows} rows differ by at most {number(each.largest)}{moved}"
 
 
 def onnx_summary(found: OnnxExport) -> list[str]:
     """Return an exported ONNX file as lines of text."""
-    from gpupipe.report.text import number, printable
+    from gpupipe.report.text import printable
 
     lines = [
-        f"file         {found.path}, {found.path.stat().st_size:,} bytes",
-        f"inputs       {', '.join(each.column.source for each in found.inputs)}",
+        *file_lines(found.path, found.inputs),
         f"outputs      {', '.join(each.name for each in found.outputs)}",
     ]
     for each in found.comparisons:
-        lines.append(f"{each.runtime:<15}{each.rows} rows differ by at most {number(each.largest)}{moved_rows(each)}")
+        lines.append(f"{each.runtime:<15}{differences(each)}")
     lines += [f"not included {each}" for each in found.omitted]
     return [printable(line) for line in lines]

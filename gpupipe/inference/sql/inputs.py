@@ -23,7 +23,7 @@ from gpupipe.inference.sql.dialect import (
     number,
     text,
 )
-from gpupipe.inference.targets.columns import as_number, number_codes, takes_numbers
+from gpupipe.inference.targets.columns import NUMBER_TYPES, as_number, number_codes, takes_numbers
 from gpupipe.table.level_text import NULL_TEXTS, LevelLookup
 from gpupipe.table.schema import BOOLEAN_WORDS, FIRST_LEVEL, LARGEST, NULL, UNSEEN, Column
 from gpupipe.units import TICKS_PER_SECOND
@@ -194,7 +194,12 @@ def _code_of_number(query: SqlQuery, column: Column) -> Expr:
 
 def _code_of_text(query: SqlQuery, column: Column) -> Expr:
     dialect = query.dialect
-    stripped = exp.Trim(this=dialect.cast(query.raw(column.source), "text"), expression=text(BLANKS))
+    raw = query.raw(column.source)
+    if column.dtype.startswith(
+        NUMBER_TYPES
+    ):  # numbers above 2^53; of other types, a cast would write other texts than gpupipe
+        raw = dialect.cast(raw, "text")
+    stripped = exp.Trim(this=raw, expression=text(BLANKS))
     x = query.define(stripped)
     is_missing = exp.Or(this=is_null(x), expression=is_in(x.copy(), map(text, sorted(NULL_TEXTS))))
     if column.kind == "boolean":

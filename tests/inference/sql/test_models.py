@@ -7,6 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import duckdb
 import numpy as np
 import pandas as pd
 import pyarrow as pa
@@ -212,3 +213,35 @@ def test_sqlite_reads_times_as_texts_in_iso_8601() -> None:
     with open_engine("sqlite", rows, None, "test") as engine:
         found = engine.run(query.select(exp.to_table(ROWS_TABLE), [ROW_COLUMN], outputs).sql("sqlite"))
     np.testing.assert_array_equal(found["us"], np.array([*times.values()], np.float64))
+
+
+@pytest.mark.parametrize(
+    ("file", "target"),
+    [
+        ("telco-churn/Telco-Customer-Churn.csv", "Churn"), ("bike-sharing/bike.csv", "cnt"),
+        ("diamonds/diamonds.csv", "price"),
+    ],
+)  # fmt: skip
+def test_public_tables_as_duckdb_reads_them(tmp_path: Path, data_dir: Path, file: str, target: str) -> None:
+    """The query runs on the types of numbers that DuckDB finds in a file; a text of another type is an error."""
+    path = data_dir / file
+    columns = {"TotalCharges": "float"} if "telco" in file else {}
+    models = [{"xgboost": {"n_estimators": 20, "max_depth": 4, "early_stopping_rounds": None}}]
+    pipeline = gp.Pipeline(
+        str(path), target=target, models=models, features=[{"auto": "@all"}], schema=columns, report={"enabled": False}
+    )
+    model = replace(gp.load_model(pipeline.run(tmp_path / "run", quiet=True).path, "cpu"), warns=False)
+    found = model.to_sql("duckdb", "given", keys=["n"])
+    wanted = model.predict_table(str(path))
+    with duckdb.connect() as connection:
+        read = f"SELECT *, row_number() OVER () AS n FROM read_csv('{path}', nullstr=' '"
+        if target != "price":  # it reads "Yes" and "1/1/2011" as other types than text
+            connection.execute(f"CREATE TABLE given AS {read})")
+            with pytest.raises(duckdb.BinderException, match="trim"):
+                connection.execute(found.text)
+        texts = {each.column.source: "VARCHAR" for each in found.inputs if each.type == "text"}
+        connection.execute(f"CREATE OR REPLACE TABLE given AS {read}, types={texts})")
+        rows = connection.execute(found.text).fetchall()
+    values = np.array([row[-1] for row in sorted(rows)], np.float64)
+    expected = wanted.column(found.columns[-1]).to_numpy()
+    np.testing.assert_allclose(values, expected, rtol=1e-6, atol=1e-6)
