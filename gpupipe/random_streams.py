@@ -41,6 +41,8 @@ Purpose = Literal[
     "bootstrap",
     "labels of rows",
     "starter",
+    "sampled texts",
+    "components of texts",
     "trial rows",
 ]
 """Purposes of random numbers. Renaming one changes its numbers."""

@@ -104,7 +104,8 @@ def test_compiled_code_is_reused_the_second_time(tmp_path: Path) -> None:
         "catalog.kernels = lambda: {'text_kinds': every['text_kinds']}\n"
         "from gpupipe_kernels.rows import warm_up\n"
         "from gpupipe_kernels.shapley import warm_up as shapley\n"
-        "engine.warm = warm_up.warm = shapley.warm = lambda: None\n"
+        "from gpupipe_kernels.text.numba import engine as texts\n"
+        "engine.warm = warm_up.warm = shapley.warm = texts.warm_projection = lambda: None\n"
         "sys.exit(main(['kernels', 'warm']))\n"
     )
     environment = {

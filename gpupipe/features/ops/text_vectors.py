@@ -19,6 +19,7 @@ from gpupipe.features.ops.distinct_text_op import (
     run_kernel,
     text_buffers,
 )
+from gpupipe.random_streams import make_generator
 from gpupipe.typing import Array, HostArray
 
 if TYPE_CHECKING:
@@ -149,7 +150,7 @@ class TextVectors(TextOp):
         texts, own = distinct.values.take(pa.array(used)), np.asarray(weights, np.float64)[used]
         order = pc.sort_indices(texts).to_numpy()  # so that no result depends on the order of the rows
         if texts.nbytes > SAMPLE_BYTES:
-            order = np.random.default_rng(seed).permutation(order)
+            order = make_generator(seed, "sampled texts").permutation(order)
             lengths = np.cumsum(pc.binary_length(texts).to_numpy()[order])
             order = order[: max(1, int(np.searchsorted(lengths, SAMPLE_BYTES)))]
         nulls = float(weights[-1]) * (own[order].sum() / own.sum() if len(order) else 1.0)

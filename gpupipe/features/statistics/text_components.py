@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from gpupipe.random_streams import derive_seed
 from gpupipe.typing import Array, HostArray
 from gpupipe_kernels.text import (
     GramProjection,
@@ -172,7 +173,8 @@ def fit_components(
     components = np.zeros((joined.shape[1], k), np.float16)
     if most:
         single = joined.astype(np.float32)  # faster; components are stored with fewer digits
-        components[:, :most] = randomized_svd(single, most, n_iter=N_ITERATIONS, random_state=seed)[2].T
+        own_seed = derive_seed(seed, "components of texts")
+        components[:, :most] = randomized_svd(single, most, n_iter=N_ITERATIONS, random_state=own_seed)[2].T
     values = joined @ components.astype(np.float64)
     rows = n_rows or 1.0
     variance = np.square(values).sum() / rows - np.square(factors @ values / rows).sum()  # of all columns

@@ -85,7 +85,7 @@ class ParametricActivation(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """Return the activations, of the shape of `x`."""
-        return torch.lerp(x, self.activation(x), self.weight)
+        return torch.lerp(x, self.activation(x), self.weight.to(x.dtype))  # in mixed precision, x is half as wide
 
 
 class MemberHeads(nn.Module):

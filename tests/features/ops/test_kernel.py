@@ -100,7 +100,7 @@ def test_many_rows_on_many_threads_are_the_same_as_one_by_one(fit) -> None:
         (["charges", "since"], ["'since' is datetime", "datetime_parts", "since_elapsed_days"]),
         (["tenur", "charges"], ["no column 'tenur'", "'tenure'"]),
         (["charge*", "tenure"], ["no column matches 'charge*'"]),
-        (["note", "charges"], ["'note' is text", "- text_hash: note"]),
+        (["note", "charges"], ["'note' is text", "- text_vectors: note"]),
     ],
 )
 def test_inputs_that_are_not_numeric_are_rejected_with_advice(fit, frame, inputs, words) -> None:

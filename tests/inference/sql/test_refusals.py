@@ -114,10 +114,9 @@ def test_names_that_differ_by_case_only_are_refused_where_the_database_has_one(t
 
 def test_the_guide_lists_each_op_with_its_targets() -> None:
     """The table "Which target?": ops that derive columns from texts or events are not in a program of one row."""
-    from gpupipe.features.ops.distinct_text_op import TextOp
-
     from gpupipe.features.history.derivation import DerivedOp
     from gpupipe.features.ops.base import OPS
+    from gpupipe.features.ops.distinct_text_op import TextOp
 
     found: dict[str, list[str]] = {"ops": [], "text ops": [], "history ops": [], "other ops": []}
     for name in sorted(OPS.builtin_names()):
