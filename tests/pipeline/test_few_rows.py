@@ -165,6 +165,16 @@ def test_types_of_arrow_are_those_of_a_table(model: Model, by_tables: Model, col
             assert outcome(model, data.slice(0, n)) == outcome(by_tables, data.slice(0, n)), kind
 
 
+def test_the_earliest_nanosecond_is_a_time(model: Model, by_tables: Model) -> None:
+    # NumPy takes it for a missing time.
+    earliest = pa.array([-(2**63)], pa.int64()).view(pa.timestamp("ns"))
+    table = pa.Table.from_pylist(rows_with([{}]))
+    data = table.set_column(table.column_names.index("start"), "start", earliest)
+    assert outcome(model, data) == outcome(by_tables, data)
+    missing = data.set_column(data.column_names.index("start"), "start", pa.nulls(1, pa.timestamp("ns")))
+    assert outcome(model, data) != outcome(model, missing)
+
+
 def _casts(kind: pa.DataType) -> bool:
     try:
         pa.array([1, None]).cast(kind)

@@ -170,9 +170,11 @@ def _of_arrow(column: Any) -> Values | None:
 
 
 @lru_cache(maxsize=256)
-def _reader_of(kind: pa.DataType) -> Callable[[Any], Values] | None:
+def _reader_of(kind: pa.DataType) -> Callable[[Any], Values | None] | None:
     types = pa.types
-    if types.is_timestamp(kind) or types.is_date(kind) or types.is_float32(kind):
+    if types.is_timestamp(kind) or types.is_date(kind):
+        return _times
+    if types.is_float32(kind):
         return lambda column: list(column.to_numpy(zero_copy_only=False))
     texts = (types.is_string, types.is_large_string, types.is_string_view)
     if types.is_dictionary(kind):
@@ -181,6 +183,12 @@ def _reader_of(kind: pa.DataType) -> Callable[[Any], Values] | None:
             return lambda column: (column if len(column) < DECODED else column.cast(kind)).to_pylist()
     plain = (types.is_integer, types.is_float64, types.is_boolean, *texts)
     return (lambda column: column.to_pylist()) if any(check(kind) for check in plain) else None
+
+
+def _times(column: Any) -> Values | None:
+    """Return the values of an Arrow column of times; None if it has the time that NumPy takes for a missing one."""
+    values = column.to_numpy(zero_copy_only=False)
+    return None if np.isnat(values).sum() > column.null_count else list(values)
 
 
 def _is_uniform(values: Values) -> bool:
