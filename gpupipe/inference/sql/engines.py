@@ -36,7 +36,7 @@ def require_libraries(dialect: str, executes: bool, where: str) -> None:
 def open_engine(dialect: str, rows: Mapping[str, pa.ChunkedArray], uri: str | None, where: str) -> Iterator[Engine]:
     """Yield an engine with a table of `rows`, `ROWS_TABLE`, which exists until the end.
 
-    `uri` is that of PostgreSQL. Raise ConfigError if the engine refuses a query, DataError if there is no connection.
+    `uri` is that of PostgreSQL. Raise ConfigError if the engine refuses a query, DataError if no server answers.
     """
     with ENGINES[dialect](pa.table(dict(rows)), uri) as engine:
         yield Engine(dialect, engine, where)
