@@ -14,6 +14,7 @@ import argparse
 import json
 import os
 import shutil
+import subprocess
 import sys
 import time
 from collections.abc import Callable
@@ -27,7 +28,6 @@ FOLDS = 3
 MAX_ROWS = 3_000
 MAX_CLASSES = 6
 NUMBERS = ("int64", "float64")
-MIN_WORDS = 4  # on average, of free text, as in `gpupipe init`
 
 
 class TextTable(NamedTuple):
@@ -95,23 +95,30 @@ def write_tables(folder: Path) -> None:
         print(f"{name}: {frame.shape[0]:,} rows, {frame.shape[1] - 1} features")
 
 
-def _gpupipe(features: Callable[[TextTable, pd.DataFrame], list[Any]]) -> Callable[..., Any]:
+def _gpupipe(change: Callable[[dict[str, Any]], dict[str, Any] | None]) -> Callable[..., Any]:
+    """Return a contender: the configuration of `gpupipe init` with two models.
+
+    `change` receives the settings of each op `text_vectors`, and returns others, or None without the op.
+    """
+
     def predict(table: TextTable, train: pd.DataFrame, test: pd.DataFrame, folder: Path) -> tuple[Any, Any]:
+        import yaml
+
         import gpupipe as gp
         from gpupipe.starter.choices import SMALL_XGBOOST
 
+        folder.mkdir()
+        train.to_parquet(folder / "train.parquet", index=False)
+        path = folder / "config.yaml"
+        program = [sys.executable, "-m", "gpupipe", "init", str(folder / "train.parquet")]
+        subprocess.run([*program, "--target", table.target, "-o", str(path)], check=True, capture_output=True)
+        config = yaml.safe_load(path.read_text(encoding="utf8"))
+        config["features"] = [op for op in map(_changed(change), config["features"]) if op]
         linear = "ridge" if table.is_regression else "logistic_regression"
-        ops = features(table, train)
-        run = gp.Pipeline(
-            train,
-            target=table.target,
-            features=ops,
-            models=[linear, {"name": "xgboost", "params": SMALL_XGBOOST}],
-            schema=dict.fromkeys(table.texts, "text") if ops else {},
-            split={"test_size": 0.2},
-            report={"enabled": False},
-            evaluate={"importance": False},
-        ).run(folder / "run", quiet=True)
+        config |= {"models": [linear, {"name": "xgboost", "params": SMALL_XGBOOST}], "report": {"enabled": False}}
+        config["evaluate"]["importance"] = False
+        path.write_text(yaml.safe_dump(config, sort_keys=False, allow_unicode=True), encoding="utf8")
+        run = gp.Pipeline.from_yaml(path).run(folder / "run", quiet=True)
         model = gp.load_model(run.path)
         if table.is_regression:
             return model.predict(test), None
@@ -120,13 +127,14 @@ def _gpupipe(features: Callable[[TextTable, pd.DataFrame], list[Any]]) -> Callab
     return predict
 
 
-def _as_init(table: TextTable, train: pd.DataFrame) -> list[Any]:
-    """Return the op as `gpupipe init` writes it: 100 components for free text, 30 for names."""
-    words = {name: np.mean([len(str(text).split()) for text in train[name].dropna().unique()]) for name in table.texts}
-    free = [name for name in table.texts if words[name] >= MIN_WORDS]
-    names = [name for name in table.texts if name not in free]
-    ops: list[Any] = [{"text_vectors": {"columns": free, "n_components": 100}}] if free else []
-    return ops + ([{"text_vectors": names}] if names else [])
+def _changed(change: Callable[[dict[str, Any]], dict[str, Any] | None]) -> Callable[[Any], Any]:
+    def apply(op: Any) -> Any:
+        if not isinstance(op, dict) or "text_vectors" not in op:
+            return op
+        settings = change(op["text_vectors"])
+        return settings and {"text_vectors": settings}
+
+    return apply
 
 
 def _estimator(make: Callable[[TextTable], Any]) -> Callable[..., Any]:
@@ -174,10 +182,9 @@ def _skrub(table: TextTable) -> Any:
 
 
 CONTENDERS: dict[str, Callable[..., Any]] = {
-    "text_vectors": _gpupipe(_as_init),
-    "30 components": _gpupipe(lambda table, _: [{"text_vectors": list(table.texts)}]),
-    "text_hash": _gpupipe(lambda table, _: [{"text_hash": {"columns": list(table.texts), "buckets": 256}}]),
-    "none": _gpupipe(lambda *_: []),
+    "text_vectors": _gpupipe(lambda settings: settings),
+    "without target": _gpupipe(lambda settings: {**settings, "target": False}),
+    "none": _gpupipe(lambda _: None),
     "tfidf": _estimator(_tfidf),
     "skrub": _estimator(_skrub),
 }

@@ -118,20 +118,22 @@ class PartitionedTable(PartitionedRows[Table]):
 
 
 @look_up.register(PartitionedTable)
-def _(table: PartitionedTable, lookups: Sequence[LookedUpColumns], backend: Backend) -> PartitionedTable:
-    """Return the table with looked-up columns; each worker uses its own backend."""
+def _(
+    table: PartitionedTable, lookups: Sequence[LookedUpColumns], backend: Backend, folds: Any = None
+) -> PartitionedTable:
+    """Return the table with looked-up columns; each worker uses its own backend, and the folds of its rows."""
     if not lookups:
         return table
     made = Schema((*table.schema, *chain.from_iterable(lookup.columns for lookup in lookups)))
     schema = made.without([lookup.positions for lookup in lookups])
     sent = table.workers.put(tuple(lookups))
-    tables = table.map(_look_up, sent, label="learned columns")
+    tables = table.map(_look_up, sent, each=[] if folds is None else [folds], label="learned columns")
     return PartitionedTable(tables.partitions, table.workers, table.heights, schema)
 
 
-def _look_up(backend: Backend, table: Table, lookups: Sequence[LookedUpColumns]) -> Table:
+def _look_up(backend: Backend, table: Table, lookups: Sequence[LookedUpColumns], folds: Any = None) -> Table:
     """Return a partition with looked-up columns, whose blocks have the layout of its schema."""
-    found = look_up(table, lookups, backend)
+    found = look_up(table, lookups, backend, folds)
     blocks, places = allocate(found.schema, found.n_rows, backend.xp)
     for name, (block, row) in places.items():
         blocks[block][row] = found.column(name)

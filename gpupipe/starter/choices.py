@@ -145,7 +145,7 @@ def write_features(document: YamlDocument, columns: TableColumns, analysis: Targ
     document.line("features:")
     _write_sentinels(document, columns, inputs)
     _write_numbers(document, columns, inputs)
-    _write_texts(document, columns, inputs)
+    _write_texts(document, columns, inputs, analysis is not None and analysis.goal.target is not None)
     _write_distance(document, columns, inputs)
     if tails:
         document.list("  - log1p", tails, "long right tails")
@@ -184,7 +184,7 @@ def _write_numbers(document: YamlDocument, columns: TableColumns, inputs: Sequen
         written = {name: own for name, own in written.items() if name not in names}
 
 
-def _write_texts(document: YamlDocument, columns: TableColumns, inputs: Sequence[str]) -> None:
+def _write_texts(document: YamlDocument, columns: TableColumns, inputs: Sequence[str], has_target: bool) -> None:
     """Write the op for texts that are similar to each other: free texts, names, and categories with many levels."""
     texts = columns.similar_texts(inputs)
     if columns.n_rows >= ENOUGH_ROWS:  # for target encoding, too; the columns would take much time and memory
@@ -192,8 +192,8 @@ def _write_texts(document: YamlDocument, columns: TableColumns, inputs: Sequence
     if not texts:
         return
     document.comment(
-        "Numbers that are similar for similar texts: TF-IDF of n-grams of words and characters, reduced. Categories "
-        "keep their codes too.",
+        "Numbers that are similar for similar texts: TF-IDF of n-grams of words and characters, reduced"
+        f"{'; target also predicts the target from all n-grams' * has_target}. Categories keep their codes too.",
         "  ",
     )
     free = [name for name in texts if is_free_text(columns.facts[name])]
@@ -201,8 +201,13 @@ def _write_texts(document: YamlDocument, columns: TableColumns, inputs: Sequence
         document.line("  - text_vectors:")
         document.list("      columns", free)
         document.line(f"      n_components: {COMPONENTS_OF_TEXT}")
+        if has_target:
+            document.line("      target: true")
     if names := [name for name in texts if name not in free]:
-        document.list("  - text_vectors", names)
+        document.line("  - text_vectors:")
+        document.list("      columns", names)
+        if has_target:
+            document.line("      target: true")
 
 
 def _write_distance(document: YamlDocument, columns: TableColumns, inputs: Sequence[str]) -> None:

@@ -51,7 +51,8 @@ class LookedUpColumns:
     """Columns whose values are looked up by another column of the table.
 
     - `positions`: the column with the position of the value of each row; the new columns replace it
-    - `values`: float32, shape (len(columns), n_values), on the host
+    - `values`: float32, shape (len(columns), n_values), on the host; or (len(columns), folds + 1, n_values): those of
+      training rows by their fold, and at 0 those of other rows
     """
 
     positions: str
@@ -60,11 +61,14 @@ class LookedUpColumns:
 
 
 @singledispatch
-def look_up(table: Any, lookups: Sequence[LookedUpColumns], backend: Backend) -> Any:
-    """Return an `EncodedTable` with looked-up columns instead of those with their positions."""
+def look_up(table: Any, lookups: Sequence[LookedUpColumns], backend: Backend, folds: Any = None) -> Any:
+    """Return an `EncodedTable` with looked-up columns instead of those with their positions.
+
+    `folds`: of training rows, int8 in 1..k, shape (n_rows,)
+    """
     for lookup in lookups:
-        positions = table.column(lookup.positions)
-        values = backend.to_device(lookup.values)[:, positions]
+        positions, values = table.column(lookup.positions), backend.to_device(lookup.values)
+        values = values[:, positions] if values.ndim == 2 else values[:, 0 if folds is None else folds, positions]
         table = append(table, dict(zip(lookup.columns, values, strict=True)), backend.xp)
     return table.select(table.schema.without([lookup.positions for lookup in lookups]))
 

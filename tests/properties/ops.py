@@ -343,6 +343,8 @@ def listed(
         if name == "target_encode" and table.target == "none":
             continue
         settings = makers[name](draw, columns)
+        if name == "text_vectors" and settings is not None and table.target != "none":
+            settings |= {"target": draw(st.booleans()), "folds": FOLDS}
         nothing = name in ("lag", "difference") and settings is not None and not settings["columns"]
         if settings is not None and not nothing:
             ops.append({name: settings})

@@ -168,7 +168,7 @@ def test_free_text_becomes_vectors_and_runs(frame: pd.DataFrame, init: Init, tmp
     made = init(frame.assign(note=notes, y=[note.count("late") + note.count("paid") / 2 for note in notes]))
     assert made.source["schema"] == {"note": "text"}
     assert made.comment_on("note:") == "free text; 100% of its words recur in other rows"
-    assert {"text_vectors": {"columns": ["note"], "n_components": 100}} in made.values["features"]
+    assert {"text_vectors": {"columns": ["note"], "n_components": 100, "target": True}} in made.values["features"]
     run = run_pipeline(load_config(made.path, ["models=[ridge]", *QUICK]), tmp_path / "run")
     assert run.metrics["r2"] > 0.5
 
@@ -190,7 +190,7 @@ def test_names_and_categories_with_many_levels_become_vectors_and_identifiers_do
             code=np.resize([f"Q{i}" for i in range(60)], n),
         )
     )
-    assert {"text_vectors": ["city", "name"]} in made.values["features"]
+    assert {"text_vectors": {"columns": ["city", "name"], "target": True}} in made.values["features"]
     assert made.source["schema"] == {"name": "text"}
     assert made.comment_on("name:").startswith("names; ")
     assert "booking" in made.source["drop"]

@@ -98,8 +98,8 @@ def smoothed_means(counts: TargetCounts, smoothing: float) -> Any:
     """Return the encodings, shape (n_outputs, folds + 1, n_codes): row 0 from all rows, row f from all but fold f."""
     import numpy as np
 
-    n = _sum_other_folds(counts.count.astype(np.float64))  # (folds + 1, codes)
-    s = _sum_other_folds(counts.total)  # (folds + 1, codes, outputs)
+    others = counts.of_other_folds()
+    n, s = others.count, others.total  # (folds + 1, codes), (folds + 1, codes, outputs)
     total = n.sum(axis=1)
     prior = s.sum(axis=1) / np.where(total > 0, total, 1.0)[:, None]  # (folds + 1, outputs)
     prior[total == 0] = prior[0]  # no row in the other folds: the mean of all rows
@@ -107,17 +107,3 @@ def smoothed_means(counts: TargetCounts, smoothing: float) -> Any:
     encoded = (s + smoothing * prior[:, None, :]) / np.where(weight > 0, weight, 1.0)[:, :, None]
     encoded = np.where((n > 0)[:, :, None], encoded, prior[:, None, :])
     return encoded.transpose(2, 0, 1)
-
-
-def _sum_other_folds(table: Any) -> Any:
-    """Return the sums over all folds, and over all but each fold, along the first axis.
-
-    They are added up, since the difference of two sums of weights is a rounding error instead of 0 for a level whose
-    rows are all in one fold.
-    """
-    import numpy as np
-
-    before, after = np.zeros_like(table), np.zeros_like(table)
-    before[1:] = np.cumsum(table[:-1], axis=0)
-    after[:-1] = np.cumsum(table[:0:-1], axis=0)[::-1]
-    return np.concatenate([before[-1:] + table[-1:], before + after])

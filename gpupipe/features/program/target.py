@@ -32,6 +32,11 @@ class Target:
         return replace(self, values=self.values[rows], groups=groups, times=times, others=others)
 
     @property
+    def n_outputs(self) -> int:
+        """Number of outputs of all targets: 1 for a number or two classes, else one for each class."""
+        return sum(own.n_classes if own.n_classes > 2 else 1 for own in self.each)
+
+    @property
     def output_names(self) -> list[str]:
         """Names of the outputs of several targets: that of a number or of two classes, else one for each class."""
         found: list[str] = []

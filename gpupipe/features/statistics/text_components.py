@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -109,6 +109,20 @@ class TextComponents:
         found: Array = (total * self.scale + 0.0).astype("float32")  # no negative zeros
         return found
 
+    @property
+    def n_columns(self) -> int:
+        """Number of columns: components, and predictions of the target."""
+        return self.parts[0].components.shape[1]
+
+    def append(self, columns: HostArray) -> TextComponents:
+        """Return the components with further columns, shape (buckets of all parts, n), which `scale` does not scale."""
+        cuts = np.cumsum([len(part.buckets) for part in self.parts])[:-1]
+        scaled = np.split((columns / self.scale).astype(np.float16), cuts)
+        parts = zip(self.parts, scaled, strict=True)
+        return replace(
+            self, parts=tuple(replace(part, components=np.hstack([part.components, own])) for part, own in parts)
+        )
+
     @cached_property
     def _projections(self) -> list[GramProjection]:
         return [part.projection for part in self.parts]
@@ -122,15 +136,20 @@ class TextComponents:
 
     @staticmethod
     def from_arrays(arrays: Mapping[str, HostArray], grams: Sequence[GramSettings], k: int) -> TextComponents:
-        """Return the components from the result of `arrays`; raise ValueError or KeyError if they are malformed."""
-        scale, parts = arrays["scale"], []
+        """Return the components from the result of `arrays`; raise ValueError or KeyError if they are malformed.
+
+        There are `k` columns, or more if some predict the target.
+        """
+        scale, parts = arrays["scale"], list[GramComponents]()
         _require(scale.shape == () and scale.dtype == np.float64 and bool(np.isfinite(scale)), "scale")
         for i, own in enumerate(grams):
             buckets, idf, components = (arrays[f"{name}_{i}"] for name in ("buckets", "idf", "components"))
             _require(buckets.dtype == np.int32 and buckets.ndim == 1, f"buckets_{i}")
             _require(bool((np.diff(buckets, prepend=-1, append=own.n_buckets) > 0).all()), f"buckets_{i}")
             _require(idf.dtype == np.float32 and idf.shape == buckets.shape, f"idf_{i}")
-            _require(components.dtype == np.float16 and components.shape == (len(buckets), k), f"components_{i}")
+            _require(components.dtype == np.float16 and components.ndim == 2, f"components_{i}")
+            _require(len(components) == len(buckets) and components.shape[1] >= k, f"components_{i}")
+            _require(not parts or components.shape[1] == parts[0].components.shape[1], f"components_{i}")
             _require(bool(np.isfinite(idf).all() and np.isfinite(components).all()), f"components_{i}")
             parts.append(GramComponents(own, buckets, idf, components))
         return TextComponents(tuple(parts), float(scale))
@@ -149,8 +168,8 @@ def fit_components(
     grams: Sequence[GramSettings],
     k: int,
     seed: int,
-) -> TextComponents:
-    """Return the components of distinct texts.
+) -> tuple[TextComponents, csr_matrix]:
+    """Return the components of distinct texts, and their TF-IDF matrix, shape (n_texts, buckets of all analyzers).
 
     The weights of n-grams are those of scikit-learn's TfidfVectorizer with ``sublinear_tf`` and smoothed document
     frequencies. The components are those of its TruncatedSVD: the randomized algorithm of Halko, Martinsson and Tropp
@@ -160,6 +179,7 @@ def fit_components(
     - `weights`: number of training rows with each text, or their weight, more than 0; `null_weight`: of those without
     - `k`: number of components; those that the texts do not have are 0
     """
+    from scipy.sparse import diags_array, hstack
     from sklearn.utils.extmath import randomized_svd
 
     n_rows = float(weights.sum()) + null_weight
@@ -168,22 +188,26 @@ def fit_components(
         matrix, buckets, idf = _weigh(data, offsets, weights, n_rows, own)
         matrices.append(matrix)
         known.append((own, buckets, idf))
-    joined, factors = _joined(matrices, np.sqrt(weights))
-    most = min(k, *joined.shape)
-    components = np.zeros((joined.shape[1], k), np.float16)
+    joined = hstack(matrices, format="csr")
+    used = np.flatnonzero(np.diff(joined.indptr))
+    factors = np.sqrt(weights[used])
+    scaled = (diags_array(factors) @ joined[used]).tocsr()
+    most = min(k, *scaled.shape)
+    components = np.zeros((scaled.shape[1], k), np.float16)
     if most:
-        single = joined.astype(np.float32)  # faster; components are stored with fewer digits
+        single = scaled.astype(np.float32)  # faster; components are stored with fewer digits
         own_seed = derive_seed(seed, "components of texts")
         components[:, :most] = randomized_svd(single, most, n_iter=N_ITERATIONS, random_state=own_seed)[2].T
-    values = joined @ components.astype(np.float64)
+    values = scaled @ components.astype(np.float64)
     rows = n_rows or 1.0
     variance = np.square(values).sum() / rows - np.square(factors @ values / rows).sum()  # of all columns
     cuts = np.cumsum([matrix.shape[1] for matrix in matrices])[:-1]
     parts = zip(known, np.split(components, cuts), strict=True)
-    return TextComponents(
+    found = TextComponents(
         tuple(GramComponents(*own, np.ascontiguousarray(part)) for own, part in parts),
         float(variance) ** -0.5 if variance > 0 else 1.0,
     )
+    return found, joined
 
 
 def _weigh(
@@ -202,12 +226,3 @@ def _weigh(
     lengths = np.sqrt(np.bincount(found.texts, values * values, len(weights)))
     cells = values / lengths[found.texts], (found.texts, slots)
     return csr_matrix(cells, shape=(len(weights), len(buckets))), buckets, idf
-
-
-def _joined(matrices: Sequence[csr_matrix], factors: HostArray) -> tuple[csr_matrix, HostArray]:
-    """Return the columns of all matrices times the factor of each row, without empty rows, and the factors of these."""
-    from scipy.sparse import diags_array, hstack
-
-    found = hstack(matrices, format="csr")
-    used = np.flatnonzero(np.diff(found.indptr))
-    return (diags_array(factors[used]) @ found[used]).tocsr(), factors[used]

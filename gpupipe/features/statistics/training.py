@@ -41,6 +41,10 @@ class TargetCounts:
     count: Array
     total: Array
 
+    def of_other_folds(self) -> TargetCounts:
+        """Return the sums over all folds, and over all but each fold: folds + 1 of them, in float64."""
+        return TargetCounts(_sum_other_folds(self.count.astype(np.float64)), _sum_other_folds(self.total))
+
 
 class Statistics(NumberStatistics):
     """Reductions over the rows of `table`, the training rows.
@@ -86,9 +90,9 @@ class Statistics(NumberStatistics):
             column = replace(column, storage=code_storage(column.n_codes))
             self._arrange(Schema((*self.table.schema.columns, column)))
 
-    def add_looked_up(self, lookups: Sequence[LookedUpColumns]) -> None:
-        """Add columns whose values are looked up, instead of those with their positions."""
-        self.table = look_up(self.table, lookups, self.backend)
+    def add_looked_up(self, lookups: Sequence[LookedUpColumns], n_folds: int = 0) -> None:
+        """Add columns whose values are looked up, by `n_folds` folds if any, instead of those with their positions."""
+        self.table = look_up(self.table, lookups, self.backend, self.folds(n_folds) if n_folds else None)
 
     def counts(self, columns: Sequence[CategoryExpr]) -> list[Array]:
         """Return the row counts per code of each column, int64, shape (n_codes,)."""
@@ -245,6 +249,18 @@ def _by_fold(counts: Array, totals: Array, n_folds: int, n_classes: int) -> Targ
     # Of two classes, the output is the second one; a single class is the first of two, as for scikit-learn.
     outputs = counts if n_classes > 2 else counts[:, :, 1:] if n_classes == 2 else np.zeros_like(counts)
     return TargetCounts(sum_axis(counts, 2), outputs.astype(np.float64))
+
+
+def _sum_other_folds(table: Array) -> Array:
+    """Return the sums over all folds, and over all but each fold, along the first axis.
+
+    They are added up, since the difference of two sums of weights is a rounding error instead of 0 for a level whose
+    rows are all in one fold.
+    """
+    before, after = np.zeros_like(table), np.zeros_like(table)
+    before[1:] = np.cumsum(table[:-1], axis=0)
+    after[:-1] = np.cumsum(table[:0:-1], axis=0)[::-1]
+    return np.concatenate([before[-1:] + table[-1:], before + after])
 
 
 def _without_zeros(count: Array) -> Array:

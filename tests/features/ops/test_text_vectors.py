@@ -15,12 +15,13 @@ from hypothesis import strategies as st
 from scipy.sparse import hstack
 from sklearn.decomposition import TruncatedSVD
 from sklearn.feature_extraction.text import HashingVectorizer, TfidfTransformer
+from sklearn.linear_model import Ridge, RidgeCV
 
 import gpupipe as gp
 from gpupipe.backends import DeviceOptions, choose
 from gpupipe.errors import ConfigError, SchemaError
 from gpupipe.features import OPS
-from gpupipe.features.statistics import text_components
+from gpupipe.features.statistics import text_components, text_target
 from tests.examples import examples
 
 RNG = np.random.default_rng(3)
@@ -125,8 +126,74 @@ def test_only_texts_of_training_rows_are_learned(tmp_path: Path) -> None:
         model.to_onnx(tmp_path / "model.onnx")
 
 
+def test_the_predicted_target_is_that_of_ridge_regressions_on_other_folds(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(text_target, "TOLERANCE", 1e-12)
+    train = [text for text in dict.fromkeys(TEXTS) if text]
+    new = ["tomst never seen", "", "Blader bla BLAder"]
+    y = np.array([text.count("red") + len(text) / 50 for text in train]) + RNG.normal(0, 0.1, len(train))
+    rows = frame(train).assign(plan="a")
+    op = {"text_vectors": {"columns": "note", "n_components": 2, "size": 1024, "target": True}}
+    ops: list[dict[str, Any]] = [op, {"target_encode": "plan"}]  # which stores the folds
+    fitted = gp.FeatureProgram(ops, view="codes", schema={"note": "text"}).set_output(transform="pandas")
+    found = fitted.fit_transform(rows, y)["note_vector_target"]
+    parts = [weighted(each, train, new) for each in ("word", "char")]
+    X, X_new = (hstack([part[i] for part in parts]).tocsr() for i in (0, 1))
+    assert fitted.fitted_ is not None
+    folds = np.asarray(fitted.fitted_.folds)
+
+    def predict(used: Any, rows: Any) -> Any:
+        centred = (y[used] - y[used].mean()) / y.std()
+        return Ridge(penalty, fit_intercept=False, tol=1e-12).fit(X[used], centred).predict(rows)
+
+    penalty = RidgeCV(text_target.PENALTIES, fit_intercept=False).fit(X, (y - y.mean()) / y.std()).alpha_
+    for fold in range(1, 6):
+        np.testing.assert_allclose(found[folds == fold], predict(folds != fold, X[folds == fold]), atol=1e-5)
+    of_new = fitted.transform(frame(new).assign(plan="a"))["note_vector_target"]
+    np.testing.assert_allclose(of_new, predict(np.full(len(y), True), X_new), atol=5e-3)  # stored as float16
+
+
+def test_the_predicted_target_of_a_training_row_does_not_know_its_own() -> None:
+    unique = [f"{a} {b}" for a in WORDS for b in WORDS]
+    noise = RNG.normal(size=len(unique))
+    fitted = program(target=True)
+    own, new = (found[:, 4] for found in (fitted.fit_transform(frame(unique), noise), fitted.transform(frame(unique))))
+    assert np.corrcoef(own, noise)[0, 1] < 0.1 < 0.2 < np.corrcoef(new, noise)[0, 1]
+    of_three = program(target=True, folds=3).fit_transform(frame(unique), noise)[:, 4]
+    assert not np.array_equal(of_three, own)
+
+
+def test_a_column_predicts_each_class_and_each_target(tmp_path: Path) -> None:
+    rows = frame(TEXTS).assign(kind=np.resize(["a", "b", "c"], len(TEXTS)), size=np.resize(["s", "l"], len(TEXTS)))
+    op = {"text_vectors": {"columns": "note", "n_components": 1, "size": 1024, "target": True}}
+    settings: dict[str, Any] = {"features": [op], "schema": {"note": "text"}, "seed": 0}
+    of_classes = gp.Pipeline(
+        rows.drop(columns="size"), target="kind", models=["logistic_regression"], split={"cv": 3}, **settings
+    ).run(tmp_path / "classes", quiet=True)
+    model, scorer = gp.load_model(of_classes.path), gp.load_scorer(of_classes.path)
+    assert model.features.names == ["note_vector_0", *(f"note_vector_target_{i}" for i in range(3))]
+    assert model.features.lineage["note_vector_target_2"] == ["note"]
+    for text in [*TEXTS[:9], "never seen"]:
+        np.testing.assert_array_equal(scorer.predict_proba({"note": text}), model.predict_proba(frame([text]))[0])
+    several = gp.Pipeline(rows, target=["kind", "size"], models=["extra_trees"], **settings)
+    run = several.run(tmp_path / "several", quiet=True)
+    assert len(gp.load_model(run.path).features.names) == 5
+
+
+def test_a_target_new_names_and_equal_folds_are_required() -> None:
+    with pytest.raises(ConfigError, match="requires a target"):
+        program(target=True).fit(frame(TEXTS))
+    with pytest.raises(ConfigError, match="'note_vector_target' already exists"):
+        program(target=True).fit(frame(TEXTS).assign(note_vector_target=1.0), np.arange(len(TEXTS)))
+    ops = [{"text_vectors": {"columns": "note", "target": True, "folds": n, "prefix": f"{n}_"}} for n in (2, 3)]
+    with pytest.raises(ConfigError, match="3 folds conflict with 2 folds"):
+        gp.FeatureProgram(ops, schema={"note": "text"}).fit(frame(TEXTS), np.arange(len(TEXTS)))
+
+
 def test_a_long_corpus_is_sampled_without_regard_to_its_order(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(text_components, "SAMPLE_BYTES", 500)
+    y = np.array([len(text or "") for text in TEXTS])
+    predicted = program(target=True).fit_transform(frame(TEXTS), y)[:, 4]
+    assert np.isfinite(predicted).all() and np.corrcoef(predicted, y)[0, 1] > 0.3
     fitted, turned = program().fit(frame(TEXTS)), program().fit(frame(TEXTS[::-1]))
     found: Any = fitted.transform(frame(TEXTS))
     np.testing.assert_array_equal(turned.transform(frame(TEXTS)), found)
@@ -160,6 +227,7 @@ def test_categories_keep_their_codes_and_texts_never_seen_are_similar() -> None:
         ("0_idf_1", lambda a: a[:-1]),
         ("0_components_0", lambda a: a[:, :-1]),
         ("0_components_1", lambda a: a.astype(np.float32)),
+        ("0_components_1", lambda a: np.hstack([a, a[:, :1]])),
     ],
 )
 def test_arrays_that_no_fit_writes_are_rejected(name: str, change: Any) -> None:
