@@ -4,7 +4,8 @@ Each column is compared with the target on its own: a second column with the sam
 
 - *both ways*: the rows in which a column is filled, or differs from its most frequent value, are those of one class, or
   those in which a number to predict is above a limit or differs from its most frequent value;
-- *one way*: all filled rows, or all rows with a null, have one class, in more rows than chance allows;
+- *one way*: all filled rows, or all rows with a null, have one class, in more rows than chance allows; but not all rows
+  with a mark of missing values, such as 99999, since it may as well be the largest value;
 - *together*: the nulls of several columns determine the class.
 
 A value of a complete column must leave many other values: a flag that marks one of several classes may be a trait.
@@ -52,13 +53,14 @@ class Pattern(NamedTuple):
     opposite: str
     rows: Array
     least_gain: float
+    is_marked: bool = False  # the others have a mark of missing values
 
 
 def patterns_of(name: str, sample: NumericSample) -> Iterator[Pattern]:
     """Yield the patterns of a column that have enough rows on both sides."""
     x = sample.columns[name]
     filled = ~np.isnan(x)
-    found = [] if filled.all() else [Pattern("filled", "null", filled, -np.inf)]
+    found = [] if filled.all() else [Pattern("filled", "null", filled, -np.inf, name in sample.marked)]
     values, counts = np.unique(x[filled], return_counts=True)
     is_coded = name in sample.coded
     if len(values) > (MIN_OTHER_LEVELS if is_coded else MIN_OTHER_NUMBERS):
@@ -120,6 +122,7 @@ def _halves(x: Array) -> list[Array]:
 def _suspicions(pattern: Pattern, sample: NumericSample, target: str, classes: Sequence[Any]) -> Iterator[Suspicion]:
     """Yield the suspicions that a pattern raises, by its rows and by the others."""
     is_of_nulls, is_class = pattern.word == "filled", sample.task != "regression"
+    one_way = {pattern.word: is_of_nulls, pattern.opposite: is_of_nulls and not pattern.is_marked}
     for word, rows in ((pattern.word, pattern.rows), (pattern.opposite, ~pattern.rows)):
         for text, event in _events(pattern, rows, sample, target, classes):
             n_all = len(rows)
@@ -136,7 +139,7 @@ def _suspicions(pattern: Pattern, sample: NumericSample, target: str, classes: S
             if (rows ^ event).sum() <= FEW_ERRORS * smaller:
                 if is_of_nulls or is_class or smaller >= MIN_SHARE_OF_NUMBER * n_all:
                     yield Suspicion(evidence, pattern.least_gain)
-            elif is_of_nulls and is_class and share <= MAX_SHARE and -n_rows * np.log(share) >= MIN_EVIDENCE:
+            elif one_way[word] and is_class and share <= MAX_SHARE and -n_rows * np.log(share) >= MIN_EVIDENCE:
                 rate = n_errors / (n_rows * (1 - share))
                 if rate <= NULL_ERRORS:
                     yield Suspicion(evidence, -np.inf if rate <= NO_ERRORS else MIN_GAIN_OF_TEXT)

@@ -32,6 +32,7 @@ class NumericSample:
     - `is_all`: whether the sample contains all rows with a known target.
     - `coded`: the columns with codes of levels, whose order has no meaning.
     - `times`: the columns with times.
+    - `marked`: the columns whose nulls are marks that `gpupipe.starter.sentinels` found, such as 99999.
     """
 
     columns: Mapping[str, Array]
@@ -41,6 +42,7 @@ class NumericSample:
     is_all: bool
     coded: frozenset[str] = frozenset()
     times: frozenset[str] = frozenset()
+    marked: frozenset[str] = frozenset()
 
     def without(self, names: Collection[str]) -> NumericSample:
         """Return the sample without some of its columns."""
@@ -65,7 +67,9 @@ class NumericSample:
         return ranks
 
 
-def draw_sample(table: Table, y: Array, task: Task, target: str, texts: Mapping[str, Array]) -> NumericSample:
+def draw_sample(
+    table: Table, y: Array, task: Task, target: str, texts: Mapping[str, Array], marked: Collection[str] = ()
+) -> NumericSample:
     """Return a sample of a table in which every row has a target.
 
     `texts` states for each text column, whose values the table does not store, which rows are filled; the sample has
@@ -82,7 +86,7 @@ def draw_sample(table: Table, y: Array, task: Task, target: str, texts: Mapping[
     fold = generator.permutation(len(rows)) % FOLDS
     coded = frozenset(texts).union(name for name in names if table.schema[name].levels is not None)
     times = frozenset(name for name in names if table.schema[name].kind == "datetime")
-    return NumericSample(columns, y[rows], task, fold, len(rows) == table.n_rows, coded, times)
+    return NumericSample(columns, y[rows], task, fold, len(rows) == table.n_rows, coded, times, frozenset(marked))
 
 
 def level_numbers(table: Table, name: str, rows: Array | slice = slice(None)) -> Array:

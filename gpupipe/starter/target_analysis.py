@@ -131,7 +131,7 @@ def analyse_target(columns: TableColumns, wanted: str) -> TargetAnalysis:
     keys |= {name for name in columns.kept if series and is_time(columns, name)}
     texts = [name for name in columns.kept if columns.kind(name) == "text" and name not in columns.written_numbers()]
     filled = {name: columns.facts[name].values.take(pa.array(rows)).is_valid().to_numpy() for name in texts}
-    sample = draw_sample(table, y, goal.task, target, filled).without(keys)
+    sample = draw_sample(table, y, goal.task, target, filled, columns.sentinels).without(keys)
     report = find_leaks(sample, target, goal.labels)
     columns = columns.drop({name: f"leak: {evidence}" for name, evidence in report.leaks.items()})
     sample = sample.without([*report.leaks, *texts])

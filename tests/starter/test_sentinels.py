@@ -135,6 +135,16 @@ def test_sentinels_of_typed_files(tmp_path: Path, init: Init) -> None:
     assert "In day 9999-12-31 marks missing values (25 rows): write nulls into the table instead." in made.text
 
 
+def test_a_mark_of_a_single_class_is_not_a_leak_but_filled_rows_of_one_are(init: Init) -> None:
+    y = np.where(rng.random(N) < 0.3, "rich", "poor")
+    gain, days = np.where(y == "rich", 3000, 100) + rng.gamma(2, 3000, N).round(), rng.integers(1, 300, N)
+    gain[np.flatnonzero(y == "rich")[:60]] = 99999
+    is_known = (y == "rich") & (rng.random(N) < 0.7)
+    made = init(pd.DataFrame({"gain": gain, "days": np.where(is_known, days, -9999), "x": READINGS, "y": y}))
+    assert made.source["drop"] == ["days"]
+    assert {"null_if": {"columns": ["gain"], "values": [99999]}} in made.values["features"]
+
+
 def test_a_date_that_another_column_has_is_not_in_null_values(init: Init) -> None:
     days = DAYS.strftime("%Y-%m-%d")
     other = pd.Series(pd.Timestamp("1899-06-01") + pd.to_timedelta(rng.integers(0, 900, N), "D")).dt.strftime(
