@@ -48,6 +48,9 @@ OPS_BY_NAME: dict[str, list[dict[str, Any]]] = {
         {"cross": {"columns": ["city", "plan"], "as": "city_plan", "buckets": 64}},
         {"target_encode": {"columns": ["city_plan"], "folds": 3}},
     ],
+    "group_stats": [
+        {"group_stats": {"columns": ["age"], "by": ["city", "plan"], "stats": ["mean", "std", "max", "z_score"]}}
+    ],
     "datetime_parts": [{"datetime_parts": {"columns": ["since"]}}],
     "cyclic": [{"cyclic": {"columns": ["since"], "parts": ["hour", "weekday", "day_of_year"]}}],
     "haversine": [{"haversine": {"from": ["lat", "lon"], "to": ["lon", "lat"], "as": "far"}}],

@@ -133,6 +133,15 @@ def cross(draw: Draw, columns: Columns) -> Settings | None:
     return {"columns": chosen, "as": name, "buckets": buckets}
 
 
+def grouped(draw: Draw, columns: Columns) -> Settings | None:
+    plain = [name for name in columns.codes + columns.booleans if name in columns.table.columns]
+    by, numbers = some(draw, plain, 1, 2), some(draw, columns.numbers)
+    if by is None or not numbers:
+        return None
+    stats = draw(st.lists(st.sampled_from(STATS), min_size=1, unique=True))
+    return {"columns": numbers, "by": by, "stats": stats, "prefix": columns.name()}
+
+
 def datetime_parts(draw: Draw, columns: Columns) -> Settings | None:
     chosen = some(draw, columns.times)
     return (
@@ -299,6 +308,7 @@ ROW_WISE: dict[str, Callable[[Draw, Columns], Settings | None]] = {
     "target_encode": coded({"folds": st.just(FOLDS), "smoothing": st.sampled_from([0.0, 1.5, 20.0])}),
     "hash_bucket": hash_bucket,
     "cross": cross,
+    "group_stats": grouped,
     "datetime_parts": datetime_parts,
     "cyclic": cyclic,
     "haversine": points,
@@ -330,7 +340,8 @@ KEYED: dict[str, Callable[[Draw, Columns], Settings | None]] = {
 }
 EVERY = ROW_WISE | TEXTS | KEYED
 # Ops that sum floats: the last digits may depend on the order of rows.
-ADDS_UP = ("auto", "impute", "standardize", "yeo_johnson", "encode", "target_encode")
+STATS = ["mean", "std", "min", "max", "count", "difference", "ratio", "z_score"]
+ADDS_UP = ("auto", "impute", "standardize", "yeo_johnson", "encode", "target_encode", "group_stats")
 
 
 def listed(

@@ -25,7 +25,7 @@ GROUPS: dict[str, tuple[str, tuple[str, ...]]] = {
     ),
     "Categories": (
         "Levels become ids, columns or statistics; null, unseen and rare levels have reserved ids.",
-        ("encode", "one_hot", "categorify", "frequency_encode", "target_encode", "hash_bucket", "cross"),
+        ("encode", "one_hot", "categorify", "frequency_encode", "target_encode", "group_stats", "hash_bucket", "cross"),
     ),
     "Dates and times": ("Calendar parts, and positions on a circle.", ("datetime_parts", "cyclic")),
     "Places": ("Distances and directions on the earth.", ("haversine", "bearing")),

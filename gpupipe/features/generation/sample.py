@@ -4,22 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from gpupipe.features.generation.candidates import FeatureCandidate
-from gpupipe.features.generation.emission import (
-    GroupMoments,
-    code_values,
-    express_arithmetic,
-    express_group,
-    learn_group,
-)
 from gpupipe.features.generation.short_model import MOST_NATIVE_CODES
+from gpupipe.features.ops.arithmetic import center_jointly
+from gpupipe.features.ops.group_stats import GroupMoments, learn_group, relate
 from gpupipe.features.ops.target_encode import smoothed_means
+from gpupipe.features.program.column_arithmetic import ColumnArithmetic
 from gpupipe.features.program.compile import compile_program
-from gpupipe.features.program.expressions import CategoryExpr, Expr, NumericExpr
+from gpupipe.features.program.expressions import CategoryExpr, Expr, NumericExpr, code_values
 from gpupipe.features.statistics.numbers import NumberStatistics
 from gpupipe.features.statistics.training import TargetCounts
 from gpupipe.table.blocks import Table
@@ -205,7 +202,19 @@ class SelectionSample:
         number, group = candidate.columns
         key = number, group
         if key not in self._moments:
-            given = self.numbers[number], self.categories[group], self.statistics, self.codes[group]
-            self._moments[key] = learn_group(*given)
+            self._moments[key] = learn_group(self.numbers[number], self.categories[group], self.statistics)
         moments = self._moments[key]
-        return express_group(candidate, self.numbers[number], self.categories[group], moments)
+        return relate(candidate.form, candidate.name, self.numbers[number], self.categories[group], moments)
+
+
+def express_arithmetic(
+    candidate: FeatureCandidate, numbers: Mapping[str, NumericExpr], statistics: NumberStatistics
+) -> NumericExpr:
+    """Return the expression of a formula of numbers."""
+    name = candidate.name
+    column = ColumnArithmetic(name, partial(center_jointly, statistics=statistics))  # type: ignore[arg-type]
+    a, b = (numbers[name] for name in candidate.columns)
+    forms = {"a + b": column.add, "a - b": column.subtract, "a * b": column.multiply, "a / b": column.divide}
+    made = column.divide(b, a) if candidate.form == "b / a" else forms[candidate.form](a, b)
+    assert isinstance(made, NumericExpr)
+    return made

@@ -22,9 +22,9 @@ if TYPE_CHECKING:
 MODULES = (
     "auto", "null_if", "impute", "standardize", "min_max", "robust_scale", "log1p", "yeo_johnson", "clip",
     "bucketize", "encode", "one_hot", "categorify", "frequency_encode", "target_encode", "hash_bucket", "cross",
-    "datetime_parts", "cyclic", "haversine", "bearing", "arithmetic", "polynomial", "expression", "aggregate",
-    "lag", "difference", "rolling", "decay", "sessions", "time_since", "rfm", "drop", "kernel", "text_hash",
-    "text_counts", "text_vectors", "parse_number", "generate",
+    "group_stats", "datetime_parts", "cyclic", "haversine", "bearing", "arithmetic", "polynomial", "expression",
+    "aggregate", "lag", "difference", "rolling", "decay", "sessions", "time_since", "rfm", "drop", "kernel",
+    "text_hash", "text_counts", "text_vectors", "parse_number", "generate",
 )  # fmt: skip
 
 OPS: Registry[type[FeatureOp]] = Registry(

@@ -64,18 +64,6 @@ class Cross(Op[CategoryExpr]):
                 f"cross takes two or more columns; got {len(columns)}",
                 fix="columns: [City, Contract]",
             )
-        made = [column for column in columns if not is_plain(column)]
-        if len(made) > 1:
-            raise ConfigError(
-                f"cross: {made[0].name!r} and {made[1].name!r} are both made by ops; at most one may be",
-                fix="cross the input columns first, then the result with the other column",
-                names=[made[0].name, made[1].name],
-            )
-        if (n := prod(column.size for column in columns)) > MOST_COMBINATIONS:
-            raise LimitError(
-                f"cross of {' and '.join(repr(c.name) for c in columns)} has {n:,} combinations of levels",
-                fix=f"at most {MOST_COMBINATIONS:,}: hash_bucket a column first, or cross fewer columns",
-            )
         builder.consumed.update(column.name for column in columns)
         name = self.name or "_x_".join(column.name for column in columns)
         return [cross_columns(columns, name, self.buckets, builder.statistics)]
@@ -90,7 +78,22 @@ def is_plain(column: CategoryExpr) -> bool:
 
 
 def cross_columns(columns: list[CategoryExpr], name: str, buckets: int | None, statistics: Statistics) -> CategoryExpr:
-    """Return the combinations of `columns`, of which at most one is not plain, as a column called `name`."""
+    """Return the combinations of `columns` as a column called `name`.
+
+    Raise ConfigError if more than one of them is not plain, and LimitError if there are too many combinations.
+    """
+    made = [column for column in columns if not is_plain(column)]
+    if len(made) > 1:
+        raise ConfigError(
+            f"cross: {made[0].name!r} and {made[1].name!r} are both made by ops; at most one may be",
+            fix="cross the input columns first, then the result with the other column",
+            names=[made[0].name, made[1].name],
+        )
+    if (n := prod(column.size for column in columns)) > MOST_COMBINATIONS:
+        raise LimitError(
+            f"cross of {' and '.join(repr(c.name) for c in columns)} has {n:,} combinations of levels",
+            fix=f"at most {MOST_COMBINATIONS:,}: hash_bucket a column first, or cross fewer columns",
+        )
     # The index is computed from left to right, so a column whose index takes several steps must be first.
     ordered = sorted(columns, key=is_plain)
     first, *others = ordered

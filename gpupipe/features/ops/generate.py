@@ -230,10 +230,11 @@ def _summary(selection: GeneratedSelection) -> str:
 
 def _expressions(feature: SelectedFeature, source: ProgramBuilder, folds: int) -> list[NumericExpr]:
     """Return the columns of a kept feature, with statistics of all training rows."""
-    from gpupipe.features.generation.emission import express_arithmetic, express_group, learn_group, take
-    from gpupipe.features.generation.sample import SMOOTHING
+    from gpupipe.features.generation.sample import SMOOTHING, express_arithmetic
     from gpupipe.features.ops.cross import cross_columns
+    from gpupipe.features.ops.group_stats import learn_group, relate
     from gpupipe.features.ops.target_encode import smoothed_means
+    from gpupipe.features.program.expressions import take
 
     candidate, statistics = feature.candidate, source.statistics
     columns = [source.columns[name] for name in candidate.columns]
@@ -243,7 +244,8 @@ def _expressions(feature: SelectedFeature, source: ProgramBuilder, folds: int) -
     if candidate.family == "groups":
         number, group = columns
         assert isinstance(number, NumericExpr) and isinstance(group, CategoryExpr)
-        return [express_group(candidate, number, group, learn_group(number, group, statistics))]
+        moments = learn_group(number, group, statistics)
+        return [relate(candidate.form, candidate.name, number, group, moments)]
     crossed = cross_columns([c for c in columns if isinstance(c, CategoryExpr)], candidate.name, None, statistics)
     if candidate.form == "frequency":
         return [take(crossed, statistics.shares([crossed])[0], candidate.name)]

@@ -11,6 +11,7 @@ gets no automatic encoding (`gpupipe.features.program.builder.ProgramBuilder.unr
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain
 from typing import TYPE_CHECKING
@@ -154,6 +155,24 @@ def combine(
     inputs = tuple(dict.fromkeys(chain.from_iterable(operand.inputs for operand in operands)))
     producer = Producer(op, params=params, operands=operands, call=call)
     return NumericExpr(name, inputs, producer, root=name)
+
+
+def take(codes: CategoryExpr, table: Array, name: str) -> NumericExpr:
+    """Return the lookup of `codes` in `table`, shape (n_codes,) or (folds + 1, n_codes), as a column called `name`."""
+    import numpy as np
+
+    values = np.asarray(table, np.float32)
+    if codes.remap is not None:
+        values = values[..., codes.remap]
+    producer = Producer("TAKE", codes=codes, table=values)
+    return NumericExpr(name, codes.inputs, producer, may_be_null=bool(np.isnan(values).any()), root=name)
+
+
+def code_values(codes: Sequence[CategoryExpr]) -> list[NumericExpr]:
+    """Return expressions of the codes themselves, exact in float32 up to 2**24."""
+    import numpy as np
+
+    return [take(code, np.arange(code.n_codes), code.name) for code in codes]
 
 
 def count_registers(column: NumericExpr) -> int:

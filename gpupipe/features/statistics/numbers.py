@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, TypeVar
 
 import numpy as np
@@ -13,7 +13,7 @@ from gpupipe.backends.base import Backend
 from gpupipe.backends.float32_loss import count_distinct
 from gpupipe.backends.weighted_quantiles import WEIGHT_RESOLUTION
 from gpupipe.features.program.compile import center_of, compile_program
-from gpupipe.features.program.expressions import NumericExpr
+from gpupipe.features.program.expressions import CategoryExpr, NumericExpr, code_values
 from gpupipe.features.program.transforms import (
     apply_transforms,
     identity,
@@ -22,6 +22,7 @@ from gpupipe.features.program.transforms import (
     split_affine_tail,
     transform_moments,
 )
+from gpupipe.features.statistics.categories import CategoryCounter, regroup
 from gpupipe.features.statistics.device import make_reducer
 from gpupipe.features.statistics.moments import Moments
 from gpupipe.features.statistics.power_exponent import PowerFit, find_exponent
@@ -30,6 +31,7 @@ from gpupipe.features.statistics.row_weights import distinct_weights
 from gpupipe.table.blocks import Table
 from gpupipe.typing import Array, ArrayNamespace
 from gpupipe_kernels.formulas.hashes import mix
+from gpupipe_kernels.program.program import Program
 from gpupipe_kernels.reduce.engine import FLOAT32_MAX
 
 Value = TypeVar("Value")
@@ -188,6 +190,33 @@ class NumberStatistics:
         """Return the values of columns, float32, shape (len(columns), n_rows), with statistics of all rows."""
         return self._made(list(columns))
 
+    def group_sums(self, number: NumericExpr, group: CategoryExpr) -> list[Array]:
+        """Return count, sum, and sum of squares of a number per code of a category, float64, shape (n_codes,).
+
+        Rows in which the number is null do not count; weights do.
+        """
+        sums = [self._counter.sums([group], power)[0][:, 0] for power in self._powers(number)]
+        return [regroup(raw, group) for raw in sums]
+
+    def group_extremes(self, number: NumericExpr, group: CategoryExpr) -> tuple[Array, Array]:
+        """Return minimum and maximum of a number per code of a category, float64, NaN where there is none."""
+        program = compile_program([number, *code_values([group])], self.table.places, folds=False)
+        find = partial(group_extremes, program=program, n_codes=group.n_codes)
+        lows, highs = zip(*self.map_tables(find, []), strict=True)
+        return np.fmin.reduce(lows), np.fmax.reduce(highs)
+
+    def _powers(self, number: NumericExpr) -> list[Any]:
+        """Return the terms of `group_sums`, where the rows are stored."""
+        return powers(self.values([number])[0], self.weights, self.backend.xp)
+
+    @property
+    def _counter(self) -> CategoryCounter:
+        return CategoryCounter(self.table, self.backend, self._engine)
+
+    def map_tables(self, function: Callable[[Backend, Table, list[str]], Value], names: list[str]) -> list[Value]:
+        """Return the results of `function` for the named columns of each table that stores the rows."""
+        return [function(self.backend, self.table, names)]
+
     def remember(self, key: Any, make: Callable[[], Value]) -> Value:
         """Return the cached result of `make` for a hashable key; call it the first time."""
         if key not in self._memory:
@@ -220,6 +249,26 @@ class NumberStatistics:
         if missing:
             self._memory |= zip(missing, reduce(list(missing.values())), strict=True)
         return [self._memory[k] for k in keys]
+
+
+def powers(x: Array, weights: Array | None, xp: ArrayNamespace) -> list[Array]:
+    """Return the weights of rows with a number, and those times the number and its square; 0 in the others; float64."""
+    known = x == x
+    weight = known.astype("float64") if weights is None else xp.where(known, weights, 0.0)
+    x = xp.where(known, x, 0.0).astype("float64")
+    return [weight, weight * x, weight * x * x]
+
+
+def group_extremes(backend: Backend, table: Table, _: list[str], program: Program, n_codes: int) -> tuple[Array, Array]:
+    """Return minimum and maximum of the first column of `program` per value of the second one."""
+    out = backend.empty_matrix(table.n_rows, 2)
+    backend.run_program(program, table.blocks, out)
+    values, codes = backend.to_host(out.T)
+    codes = codes.astype(np.int64)
+    low, high = np.full(n_codes, np.nan), np.full(n_codes, np.nan)
+    np.fmin.at(low, codes, values)
+    np.fmax.at(high, codes, values)
+    return low, high
 
 
 def _table_pivot(column: NumericExpr, value: float) -> float:

@@ -112,7 +112,7 @@ class TextComponents:
     @property
     def n_columns(self) -> int:
         """Number of columns: components, and predictions of the target."""
-        return self.parts[0].components.shape[1]
+        return int(self.parts[0].components.shape[1])
 
     def append(self, columns: HostArray) -> TextComponents:
         """Return the components with further columns, shape (buckets of all parts, n), which `scale` does not scale."""

@@ -63,7 +63,7 @@ def _select_penalty(matrix: csr_matrix, y: HostArray, weights: HostArray, seed: 
     if len(used) > MAX_TEXTS_TO_SELECT:
         used = make_generator(seed, "sampled texts").choice(used, MAX_TEXTS_TO_SELECT, replace=False)
     if len(used) < 2:
-        return PENALTIES[-1]
+        return float(PENALTIES[-1])
     model = RidgeCV(PENALTIES, fit_intercept=False).fit(matrix[used], y[used], weights[used])
     return float(model.alpha_)
 

@@ -17,7 +17,7 @@ import numpy as np
 from gpupipe.backends.base import Backend
 from gpupipe.features.program.expressions import CategoryExpr, IndexTerm
 from gpupipe.features.program.target import Target
-from gpupipe.features.statistics.categories import CategoryCounter, Tables, regroup, sum_axis
+from gpupipe.features.statistics.categories import Tables, regroup, sum_axis
 from gpupipe.features.statistics.numbers import NumberStatistics, find_mode
 from gpupipe.features.statistics.row_blocks import ROWS_PER_BLOCK, is_on_device, map_row_blocks
 from gpupipe.random_streams import make_generator
@@ -181,10 +181,6 @@ class Statistics(NumberStatistics):
         target = self.target.each[position]
         return self.remember(("groups", k, position), lambda: self._counter.groups(self.folds(k), k, target))
 
-    @property
-    def _counter(self) -> CategoryCounter:
-        return CategoryCounter(self.table, self.backend, self._engine)
-
     def time_range(self, source: str) -> tuple[int, int]:
         """Return the first and last time of a column in microseconds since 1970; (0, 0) if it is empty."""
         if self.n_rows == 0:
@@ -200,10 +196,6 @@ class Statistics(NumberStatistics):
         """Return the row counts per code of a table column with levels, int64, shape (n_codes,)."""
         counts: Array = self._memory["counts", (IndexTerm("INDEX", source),)]
         return counts
-
-    def map_tables(self, function: Callable[[Backend, Table, list[str]], Result], names: list[str]) -> list[Result]:
-        """Return the results of `function` for the named columns of each table that stores the rows."""
-        return [function(self.backend, self.table, names)]
 
     def _of_times(self, function: Callable[[Backend, Array], Result], source: str) -> list[Result]:
         """Return the results of `function` for the times of a column, one for each table that stores the rows."""

@@ -18,7 +18,7 @@ from gpupipe.features.program.expressions import CategoryExpr, NumericExpr
 from gpupipe.features.program.target import Target
 from gpupipe.features.program.transforms import is_source
 from gpupipe.features.statistics.categories import CategoryCounter, Tables, add_tables
-from gpupipe.features.statistics.numbers import count_values, find_mode, select_sample_rows
+from gpupipe.features.statistics.numbers import count_values, find_mode, powers, select_sample_rows
 from gpupipe.features.statistics.row_weights import distinct_weights
 from gpupipe.features.statistics.training import Statistics, make_statistics
 from gpupipe.partitions.collection import PartitionedValues
@@ -139,12 +139,26 @@ class PartitionedStatistics(Statistics):
         each = [*zip(*pairwise(self.table.bounds), strict=True), *([self.weights] if weighted else [])]
         return self.table.map(sample, each=each, label="sampled rows").partitions
 
+    def _powers(self, number: NumericExpr) -> list[Any]:
+        (column,) = self._arrays([number])
+
+        def make(backend: Backend, table: Table, weights: Array | None = None) -> list[Array]:
+            return powers(read_columns(backend, table, [column])[0], weights, backend.xp)
+
+        each = [] if self.weights is None else [self.weights]
+        found = self.table.map(make, each=each, label="powers").partitions
+        return [self.table.map(_item, i, each=[found], label="powers").partitions for i in range(3)]
+
     def map_tables(self, function: Callable[[Backend, Table, list[str]], Result], names: list[str]) -> list[Result]:
         """See `Statistics.map_tables`; `function` can be pickled by cloudpickle."""
         return self.table.compute(function, names, label="ranges of columns")
 
     def _of_times(self, ask: Callable[[Backend, Array], Result], source: str) -> list[Result]:
         return self.table.compute(lambda backend, table: ask(backend, table.column(source)), label=f"times of {source}")
+
+
+def _item(_backend: Backend, _table: Table, i: int, found: Sequence[Array]) -> Array:
+    return found[i]
 
 
 def _count_distinct(_: Backend, centers: Sequence[float], *sampled: list[Array]) -> list[tuple[int, int]]:

@@ -13,7 +13,7 @@ from sklearn.preprocessing import StandardScaler
 
 from gpupipe.backends import choose
 from gpupipe.backends.weighted_quantiles import weighted_quantiles
-from gpupipe.features.generation.emission import learn_group
+from gpupipe.features.ops.group_stats import learn_group
 from gpupipe.features.program.expressions import CategoryExpr, IndexTerm, NumericExpr, Producer, combine
 from gpupipe.features.statistics import row_blocks
 from gpupipe.features.statistics.training import Statistics
