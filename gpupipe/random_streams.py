@@ -23,7 +23,6 @@ Purpose = Literal[
     "trials of a search",
     "importances of parameters",
     "folds of an ensemble",
-    "cost of an ensemble",
     "weights of an ensemble",
     "folds of decisions",
     "folds of encodings",

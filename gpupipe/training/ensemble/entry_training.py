@@ -2,25 +2,24 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from threading import Lock
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 
-from gpupipe.errors import DataError
 from gpupipe.models.context import DeadlineReached, TimedSafePoint
-from gpupipe.random_streams import make_generator
 from gpupipe.splits import Fold
 from gpupipe.training.ensemble.fold_training import EnsembleRows, FoldModel
 from gpupipe.training.ensemble.portfolio import FORESTS, PortfolioEntry
 from gpupipe.training.ensemble.time_limit import TrainingTime
 from gpupipe.training.side_by_side import run_together
 
-SAMPLE = 10  # one of ten rows, to predict the cost of a model
-SAMPLED_ROWS = 10_000  # below that many, the cost is not predicted but measured
+SHARE_OF_TREES = 10  # one of ten trees, to predict the cost of a forest
+MEASURED_ROWS = 10_000  # below that many, the cost is not predicted but measured
 
 
 class FoldModelStore(Protocol):
@@ -146,31 +145,27 @@ class EntryTraining:
         self.check_stop(f"after {entry.label}")
         return found
 
-    def measure_on_sample(self, entry: PortfolioEntry, fold: Fold) -> None:
-        """Predict the cost of a forest by training one on a tenth of the rows, used for nothing else.
+    def measure_few_trees(self, entry: PortfolioEntry, fold: Fold) -> None:
+        """Predict the cost of a forest by training a tenth of its trees on all rows, used for nothing else.
 
         The cost of a forest relative to the other models grows with the rows, and its training cannot be interrupted.
+        Fewer rows would take more than their share: the cost of a tree is not proportional to its rows.
         """
-        if self.time.limit is None or self.time.is_measured_for(entry) or entry.name not in FORESTS:
+        n_rows = len(self.rows.y) if entry.is_out_of_bag else int(fold.train.sum())
+        if self.time.limit is None or self.time.is_measured_for(entry) or n_rows < MEASURED_ROWS:
             return
-        start = self.time.elapsed
-        rows = np.arange(len(self.rows.y)) if entry.is_out_of_bag else np.flatnonzero(fold.train)
-        if len(rows) < SAMPLED_ROWS:
+        if entry.name not in FORESTS:
             return
-        seed = self.rows.context.seed
-        sample = make_generator(seed, "cost of an ensemble").choice(rows, len(rows) // SAMPLE, replace=False)
-        try:
+        start, seed = self.time.elapsed, self.rows.context.seed
+        settings: Any = entry.settings
+        few = settings.model_copy(update={"n_estimators": max(1, settings.n_estimators // SHARE_OF_TREES)})
+        with warnings.catch_warnings(action="ignore"):  # rows that all of the few trees were grown on
             if entry.is_out_of_bag:
-                self.rows.fit_forest(entry.settings, seed, np.sort(sample))
+                self.rows.fit_forest(few, seed)
             else:
-                train, test = np.zeros_like(fold.train), np.zeros_like(fold.test)
-                train[sample] = True
-                test[np.flatnonzero(fold.test)[::SAMPLE]] = True
-                n_threads = max(1, self.rows.context.backend.n_threads // self.rows.n_at_once(entry.settings))
-                self.rows.fit_fold(entry.settings, Fold(train, test), seed, n_threads, self.check_stop)
-        except DataError:
-            return  # the sample has rows of one class only
-        self.time.add_measured(entry, SAMPLE * (self.time.elapsed - start))
+                n_threads = max(1, self.rows.context.backend.n_threads // self.rows.n_at_once(few))
+                self.rows.fit_fold(few, fold, seed, n_threads, self.check_stop)
+        self.time.add_measured(entry, SHARE_OF_TREES * (self.time.elapsed - start))
 
     def check_stop(self, where: str) -> None:
         """Raise the error that stops the run, if there is one."""

@@ -119,14 +119,13 @@ class EnsembleRows:
         found: Array = backend.to_host(predict_matrix(X, model, backend).output)
         return found
 
-    def fit_forest(self, settings: ModelSettings, seed: int, rows: Array | None = None) -> FoldModel:
-        """Train a forest on all rows, or on some; the trees that were not grown on a row predict it (out of bag)."""
+    def fit_forest(self, settings: ModelSettings, seed: int) -> FoldModel:
+        """Train a forest on all rows; the trees that were not grown on a row predict it (out of bag)."""
         start, context = time.perf_counter(), self.context
-        X, rows = self.matrix(settings.view), np.arange(len(self.y)) if rows is None else rows
+        X, rows = self.matrix(settings.view), np.arange(len(self.y))
         found: list[Array] = []
-        own = X if len(rows) == len(X) else self._take(X, rows)
         model = self._fit(
-            settings, own, rows, seed, context.backend.n_threads, never_stop, None, report_out_of_bag=found.append
+            settings, X, rows, seed, context.backend.n_threads, never_stop, None, report_out_of_bag=found.append
         )
         predicted = found[0]
         if context.task == "binary":

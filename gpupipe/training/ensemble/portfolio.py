@@ -25,7 +25,7 @@ LIBRARIES = {"lightgbm": "lightgbm", "catboost": "catboost", "xgboost": "xgboost
 """Module of the optional library that trains a model."""
 
 FORESTS = frozenset({"random_forest", "extra_trees"})
-"""Models that are trained once and predict out of bag; their cost is measured on a sample of the rows first."""
+"""Models that are trained once and predict out of bag; their cost is measured with a tenth of the trees first."""
 
 NETWORKS = frozenset({"mlp", "tabm"})
 """Models that are trained for as many epochs as fit into the time that they get."""

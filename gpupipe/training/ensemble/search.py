@@ -162,9 +162,9 @@ class PortfolioSearch:
             return
         start, is_first = self.time.elapsed, not self._has_probed and not entry.is_out_of_bag
         try:
-            # Before the sample is measured: its time is multiplied, and an import does not grow with the rows.
+            # Before the few trees are measured: their time is multiplied, and that of an import does not grow.
             load_library(entry.settings, self.rows.context.task, self.rows.context.backend)
-            self.training.measure_on_sample(entry, self.folds.folds[0])
+            self.training.measure_few_trees(entry, self.folds.folds[0])
             trained = None if self._is_too_long(entry) else self._train(entry)
         except DeadlineReached:
             trained = None

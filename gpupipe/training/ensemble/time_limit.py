@@ -29,8 +29,8 @@ def round_seconds(time_limit: float, n_rounds: int = 1) -> float:
 class TrainingTime:
     """Elapsed and remaining time of the training of an ensemble.
 
-    The cost of a fold is predicted from the folds that were measured: those of the same model, else all. `limit` is
-    that of a training round, in seconds, as the time that `clock` returns; None: no limit.
+    The cost of a fold is predicted from the folds that were measured: those of the same entry, else of the same model,
+    else all. `limit` is that of a training round, in seconds, as the time that `clock` returns; None: no limit.
     """
 
     def __init__(self, limit: float | None, clock: Callable[[], float]) -> None:
@@ -39,7 +39,7 @@ class TrainingTime:
         self._start = clock()
         self._deadline = math.inf if limit is None else limit * (1 - WEIGHTS_SHARE)
         self._resumed = 0.0
-        self._units: dict[str, list[float]] = {}
+        self._units: dict[str, dict[str, list[float]]] = {}  # by name and label
 
     @property
     def is_measured(self) -> bool:
@@ -66,9 +66,11 @@ class TrainingTime:
 
     def add_measured(self, entry: PortfolioEntry, seconds: float) -> None:
         """Record the seconds of one fold of an entry."""
-        self._units.setdefault(entry.name, []).append(seconds / entry.cost)
+        self._units.setdefault(entry.name, {}).setdefault(entry.label, []).append(seconds / entry.cost)
 
     def fold_seconds(self, entry: PortfolioEntry) -> float:
         """Return the predicted seconds of one fold of an entry; 0 before anything was measured."""
-        units = self._units.get(entry.name) or list(chain.from_iterable(self._units.values()))
+        of_name = self._units.get(entry.name, {})
+        every = of_name.values() or chain.from_iterable(each.values() for each in self._units.values())
+        units = of_name.get(entry.label) or list(chain.from_iterable(every))
         return entry.cost * median(units) if units else 0.0

@@ -18,6 +18,7 @@ from gpupipe.models.context import DeadlineReached
 from gpupipe.models.linear.settings import LogisticRegression
 from gpupipe.splits import Fold
 from gpupipe.training.ensemble import fit_ensemble, portfolio, training
+from gpupipe.training.ensemble.entry_training import EntryTraining
 from gpupipe.training.ensemble.fold_training import EnsembleRows, FoldModel
 from gpupipe.training.ensemble.folds import FoldRule, predicted_rows
 from gpupipe.training.ensemble.portfolio import PortfolioEntry, make_portfolio
@@ -363,6 +364,38 @@ def test_with_a_limit_that_is_too_short_for_a_forest_it_has_fewer_trees(seconds,
     assert len(fitted.estimator[0].models[0].estimator.estimators_) == n_trees
     assert record.tried[0].params["n_estimators"] == n_trees
     assert any(f"random_forest, the cheapest one, was trained anyway with {n_trees} trees" in n for n in fitted.notes)
+
+
+@pytest.mark.parametrize("has", ["", "has_groups"])
+def test_the_cost_of_a_forest_is_measured_with_a_tenth_of_its_trees(has, monkeypatch):
+    clock, trained = [0.0], []
+
+    def fit(settings, *given):
+        trained.append((settings.n_estimators, given[0].train.sum() if has else len(rows.y)))
+        clock[0] += 0.5 + 0.1 * settings.n_estimators
+
+    (entry, *_) = make_portfolio("regression", choose("cpu"), ["random_forest"], **({has: True} if has else {}))
+    n = 12_000
+    rows = EnsembleRows(np.zeros((n, 1), np.float32), np.zeros(n), None, context())
+    monkeypatch.setattr(rows, "fit_fold" if has else "fit_forest", fit)
+    time = TrainingTime(1e6, lambda: clock[0])
+    fold = Fold(np.arange(n) >= n // 8, np.arange(n) < n // 8)
+    EntryTraining(rows, time, None).measure_few_trees(entry, fold)
+    n_trees = entry.settings.n_estimators
+    assert trained == [(n_trees // 10, fold.train.sum() if has else n)]
+    assert time.fold_seconds(entry) == pytest.approx(5 + 0.1 * n_trees)
+
+
+def test_a_further_model_gets_the_time_of_the_same_entry_not_of_others_of_its_name():
+    long, short = (
+        PortfolioEntry(label, "mlp", {}, MODELS.get("mlp")(), cost) for label, cost in (("mlp", 10.0), ("mlp_2", 8.0))
+    )
+    time = TrainingTime(60.0, lambda: 0.0)
+    time.add_measured(long, 7.0)
+    assert time.fold_seconds(short) == pytest.approx(7.0 * 8 / 10)
+    time.add_measured(short, 0.3)
+    assert (time.fold_seconds(long), time.fold_seconds(short)) == (pytest.approx(7.0), pytest.approx(0.3))
+    assert time.fold_seconds(replace(long, name="tabm", label="tabm")) == pytest.approx(10 * (0.7 + 0.3 / 8) / 2)
 
 
 def test_a_model_that_fails_is_not_a_member_and_a_run_that_stops_ends():
