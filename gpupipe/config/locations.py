@@ -11,7 +11,7 @@ from gpupipe.config.sections import ConfigOrigin
 from gpupipe.errors import GpupipeError
 
 STEPS = re.compile(r"[^.\[\]]+")
-SETTING = re.compile(r"(source|split|evaluate|models|features|tables)(\[|\.[a-z]+$|$)|data\.[^/]+$")
+SETTING = re.compile(r"(source|split|evaluate|models|features|tables)(\[|\.[a-z_.]+$|$)|data\.[^/]+$")
 
 
 @contextmanager

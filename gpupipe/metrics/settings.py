@@ -9,7 +9,7 @@ from pydantic_core import PydanticCustomError
 
 from gpupipe.errors import ConfigError, did_you_mean
 from gpupipe.metrics.registry import METRICS
-from gpupipe.settings import Seconds, Settings
+from gpupipe.settings import Label, Names, Seconds, Settings
 
 ThresholdRule = Literal["best_f1", "best_accuracy", "best_balanced_accuracy", "youden", "min_cost"]
 CalibrationMethod = Literal["none", "sigmoid", "isotonic", "temperature"]
@@ -95,6 +95,39 @@ def _slice_columns(value: Any) -> Any:
     return [{"column": str(item)} if isinstance(item, str | int) else item for item in items]
 
 
+class ReasonCode(Settings):
+    """Code and text of an input column as a reason of a decision."""
+
+    code: Annotated[str, Field(min_length=1)] = Field(description="Code of the reason, such as R01; each occurs once.")
+    text: Annotated[str, Field(min_length=1)] = Field(description="The reason in words, as a notice states it.")
+
+
+class ReasonCodes(Settings):
+    """Reasons of a decision: the input columns that move a row most toward the adverse outcome."""
+
+    columns: Annotated[dict[str, ReasonCode], Field(min_length=1)] = Field(
+        description="Code and text by input column. A further table has its name, and other rows of the main table are "
+        "`history`."
+    )
+    exclude: Names = Field((), description="Input columns that are never stated as a reason, such as protected ones.")
+    top: Annotated[int, Field(gt=0, le=100)] = Field(4, description="Maximum number of reasons of a row.")
+    adverse: Label | None = Field(
+        None,
+        description="binary: label of the adverse class. null: the positive class. regression: `high` or `low`, the "
+        "values that are adverse.",
+    )
+
+    @model_validator(mode="after")
+    def _check_codes(self) -> Self:
+        columns: dict[str, str] = {}
+        for name, reason in self.columns.items():
+            if (other := columns.setdefault(reason.code, name)) != name:
+                raise ValueError(f"the columns {other!r} and {name!r} have the same code, {reason.code!r}")
+        if both := [name for name in self.exclude if name in self.columns]:
+            raise ValueError(f"column {both[0]!r} has a code and is in exclude; remove one of them")
+        return self
+
+
 class FailOn(Settings):
     """Limits of the metrics of the exported model; a run that misses one is complete and ends with exit code 6."""
 
@@ -175,6 +208,11 @@ class Evaluate(Settings):
         (),
         description="Columns whose values divide the evaluated rows into slices, each column by itself: metrics of the "
         "exported model are reported for each slice too. A column need not be an input of the model.",
+    )
+    reason_codes: ReasonCodes | None = Field(
+        None,
+        description="binary and regression: codes and texts of the input columns as reasons of a decision. They are "
+        "part of the model, and added to its explanations. null: none.",
     )
     fail_on: FailOn | None = Field(
         None,

@@ -45,6 +45,8 @@ GOAL: dict[Any, Shape] = {**_GOAL, "targets?": [_GOAL]}
 _INTERVALS = {"level": float, "score": float, "ends?": ([int], None)}
 _IMPORTANCE = {"column": str, "importance": NUMBER_OR_NULL, "std": NUMBER_OR_NULL}
 IMPORTANCES = (None, {"metric": str, "columns": [_IMPORTANCE]})
+_REASONS = {"columns": {...: {"code": str, "text": str}}, "exclude": [str], "top": COUNT}
+REASON_CODES = (None, _REASONS | {"adverse": str, "sign": float})
 _EVENTS = {"tables": {...: {...: object}}, "entities": (None, {...: object})}
 READING = {"csv": {...: object}, "events": _EVENTS, "strip?": bool, "isolate?": bool}
 READING |= {key: [str] for key in ("keys?", "texts?", "id?")}
@@ -77,6 +79,7 @@ MANIFEST = (
 MANIFEST |= {"model": {"name": str, "params": {...: object}, ...: object}, "estimator": ESTIMATOR}
 MANIFEST |= {"decision": decision_shape, "reading": READING, "inputs": [str], "lineage": {...: [str]}, "data": RULES}
 MANIFEST |= {"metrics": {...: NUMBER_OR_NULL}, "kernels": [_KERNEL], "importances?": IMPORTANCES, ...: object}
+MANIFEST |= {"reason_codes?": REASON_CODES}
 
 
 def check_manifest(values: Mapping[str, Any], folder: Path) -> None:

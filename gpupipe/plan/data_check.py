@@ -41,7 +41,12 @@ from gpupipe.timeline.timeline import Timeline
 from gpupipe.training.fit import require_joint
 from gpupipe.training.job import Job
 from gpupipe.training.preparation.input_copies import find_inputs
-from gpupipe.training.preparation.preparation import check_folds, choose_entries, settings_without_effect
+from gpupipe.training.preparation.preparation import (
+    check_folds,
+    choose_entries,
+    reason_code_notes,
+    settings_without_effect,
+)
 from gpupipe.training.preparation.read_stage import ReadTable, read_table
 from gpupipe.training.preparation.row_weights import weighted_rows
 from gpupipe.training.preparation.split_columns import advise_dropped, split_columns
@@ -134,6 +139,9 @@ class _Checker:
         job = Job(config, self.backend, Timeline(), known, y, goal, (), None, None, weights, row_ids, derivation)
         with self._collected("evaluate.by"):
             read_levels(job)
+        if self.goal is not None:
+            with self._collected("evaluate.reason_codes"):
+                self.warnings += reason_code_notes(config, self.goal, known.schema)
         self._models(config)
         self._split(config, job)
         self._features(config, job)

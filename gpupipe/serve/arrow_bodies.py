@@ -67,7 +67,8 @@ def encode_arrow(model: ServedModel, columns: Columns, explanations: Explanation
     table = pa.table(dict(zip(model.output_names, arrays, strict=True)))
     for explained in explained_outputs(model) if explanations else ():
         prediction = explained.prediction
-        kind = _explanation_type(None if prediction < 0 else _type(model, model.outputs[prediction]))
+        has_reasons = "reason_codes" in model.scorer.manifest
+        kind = _explanation_type(None if prediction < 0 else _type(model, model.outputs[prediction]), has_reasons)
         table = table.append_column(explained.name, pa.array(explanations[explained.name], kind))
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, table.schema) as writer:
@@ -75,12 +76,15 @@ def encode_arrow(model: ServedModel, columns: Columns, explanations: Explanation
     return sink.getvalue().to_pybytes()  # type: ignore[no-any-return]
 
 
-def _explanation_type(label: pa.DataType | None) -> pa.DataType:
+def _explanation_type(label: pa.DataType | None, has_reasons: bool) -> pa.DataType:
     """Return the type of explanations; `label` is that of the classes, if any."""
     column = pa.struct([("column", pa.string()), ("contribution", pa.float64())])
     labels = [] if label is None else [("label", label)]
     totals = [("base", pa.float64()), ("margin", pa.float64()), ("scale", pa.string())]
-    return pa.struct([*labels, *totals, ("columns", pa.list_(column)), ("others", pa.float64())])
+    fields = [*labels, *totals, ("columns", pa.list_(column)), ("others", pa.float64())]
+    texts = [(name, pa.string()) for name in ("column", "code", "text")]
+    reason = pa.struct([*texts, ("contribution", pa.float64())])
+    return pa.struct([*fields, *[("reasons", pa.list_(reason))] * has_reasons])
 
 
 def _type(model: ServedModel, output: Output) -> pa.DataType:

@@ -44,7 +44,8 @@ SCHEMAS = {
     "Error": "error: string, code: string, problems: CellProblem[], id?: string",
     "CellProblem": "row: count, column: string, value: string, rule: string",
     "Explanation": "label?: any, base: number, margin: number, scale: string, columns: ExplainedColumn[], "
-    "others: number",
+    "others: number, reasons?: Reason[]",
+    "Reason": "column: string, code: string | null, text: string | null, contribution: number",
     "ExplainedColumn": "column: string, value?: any, contribution: number",
     "Drift": "model: string, version: string, max_rows: count, n_rows: count, severity: string, "
     "weighted_psi: number, columns: DriftColumn[], scores: DriftColumn[], notes: string[]",
@@ -90,7 +91,9 @@ DESCRIPTIONS = {
     "Explanation.scale": "What the margin is.",
     "Explanation.columns": "The columns with the largest absolute contributions, largest first.",
     "Explanation.others": "Sum of the contributions of all other columns.",
+    "Explanation.reasons": "The columns that move the row most toward the adverse outcome, strongest first.",
     "ExplainedColumn.value": "The value that was sent.",
+    "Reason.code": "null if the column has no code.",
     "Drift.max_rows": "The largest number of rows that are compared: the last ones.",
     "Drift.n_rows": "The number of rows that are compared.",
     "Drift.columns": "The worst first.",

@@ -90,8 +90,8 @@ def explanation_columns(
 
     `rows` are as they were sent, and `columns` are their outputs. In an explanation, ``columns`` has the `n_columns`
     strongest ones, each with its contribution and the value that was sent, if it was. The base, these contributions and
-    ``others`` sum to the margin. ``label`` is the class that a margin belongs to: the predicted one of several, the
-    second one of two.
+    ``others`` sum to the margin. ``reasons`` are those of a model with reason codes. ``label`` is the class that a
+    margin belongs to: the predicted one of several, the second one of two.
     """
     values = found.values.reshape(len(found), len(found.columns), -1)
     base = np.reshape(found.base, -1)
@@ -105,6 +105,9 @@ def explanation_columns(
         explained[output.name] = list(
             _described(rows, labels, contributions, base[margins], found.columns, found.scale, n_columns)
         )
+    if found.reason_codes is not None:  # of a single output
+        for explanation, reasons in zip(explained[outputs[0].name], found.reasons(), strict=True):
+            explanation["reasons"] = [reason._asdict() for reason in reasons]
     return explained
 
 

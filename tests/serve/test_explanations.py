@@ -17,7 +17,7 @@ pytest.importorskip("starlette", reason="needs the extra serve")
 
 import gpupipe as gp
 from gpupipe.serve.served_model import ServedModel
-from tests.serve.conftest import AppClient, Reply, make_table
+from tests.serve.conftest import AppClient, Reply, make_table, train
 
 Rows = list[dict[str, Any]]
 ARROW = "application/vnd.apache.arrow.stream"
@@ -108,6 +108,28 @@ def test_the_explained_margin_is_that_of_the_prediction(
             assert found["base"] == expected.base[margin]
             seen.add(margin)
     assert len(seen) > 1
+
+
+def test_reason_codes_are_part_of_each_explanation(tmp_path: Path, rows: Rows) -> None:
+    codes = {"columns": {"age": {"code": "R1", "text": "Age"}}, "exclude": ["plan"], "adverse": "no", "top": 3}
+    folder = train(tmp_path / "run", evaluate={"reason_codes": codes, "importance": False})
+    expected = [[each._asdict() for each in row] for row in gp.load_scorer(folder).explain(rows).reasons()]
+    with AppClient(folder) as client:
+        answers, document = client("/predict?explain=1", rows).json, client("/openapi.json").json
+        assert client("/predict?explain=1", rows[5]).json == answers[5]
+        table = pa.Table.from_pylist(rows)
+        sink = pa.BufferOutputStream()
+        with pa.ipc.new_stream(sink, table.schema) as writer:
+            writer.write_table(table)
+        reply = client("/predict?explain=1", sink.getvalue().to_pybytes(), headers={"content-type": ARROW})
+    assert [answer["explanation"]["reasons"] for answer in answers] == expected
+    assert {each["code"] for row in expected for each in row} == {"R1", None}
+    of_arrow = pa.ipc.open_stream(reply.body).read_all().to_pylist()
+    assert [answer["explanation"]["reasons"] for answer in of_arrow] == expected
+    jsonschema.validate(answers, {**document, "$ref": "#/components/schemas/Predictions"})
+    next(filter(None, (answer["explanation"]["reasons"] for answer in answers)))[0]["code"] = 1
+    with pytest.raises(jsonschema.ValidationError):
+        jsonschema.validate(answers, {**document, "$ref": "#/components/schemas/Predictions"})
 
 
 @pytest.mark.parametrize("value", ["0", "6", "x", "", "1.0", "-1", "1&explain=1", "%D9%A3", "9" * 5000])

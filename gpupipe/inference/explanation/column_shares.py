@@ -8,12 +8,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from gpupipe.model_parts.reason_codes import HISTORY
 from gpupipe.typing import HostArray
 
 if TYPE_CHECKING:
     from gpupipe.features.program.fitted import FittedFeatures
-
-HISTORY = "history"  # of features that are computed from other rows of the main table
 
 
 @dataclass(frozen=True)

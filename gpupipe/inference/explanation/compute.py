@@ -15,6 +15,7 @@ from gpupipe.inference.explanation.explanation import Explanation, join_explanat
 from gpupipe.inference.explanation.outputs import margin_names, require_explainable
 from gpupipe.inference.parity.arrays import read_parity_arrays
 from gpupipe.model_parts.goal import Goal
+from gpupipe.model_parts.reason_codes import ModelReasons
 from gpupipe.models.composites.scaled_target import FittedScaledTarget
 from gpupipe.models.contributions.base import Explainer, Method
 from gpupipe.models.fitted.base import FittedModel
@@ -37,6 +38,7 @@ class ModelExplainer:
     """
 
     where = ""  # the directory of a loaded model, for messages
+    reason_codes: ModelReasons | None = None
 
     def __init__(
         self, goal: Goal, shares: ColumnShares, estimator: FittedModel, background: Callable[[], HostArray]
@@ -72,6 +74,7 @@ class ModelExplainer:
         with refuse_failures(FAILED, where, VERIFY):
             shares = ColumnShares.of(features)
             found = ModelExplainer(goal, shares, estimator, lambda: recorded_matrix(reader, n_features))
+            found.reason_codes = ModelReasons.read(reader.manifest)
         found.where = where
         return found
 
@@ -106,6 +109,7 @@ class ModelExplainer:
             self._explainer.method,
             self._shares.divided,
             pairs,
+            self.reason_codes,
         )
 
 

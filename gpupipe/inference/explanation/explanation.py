@@ -9,11 +9,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from gpupipe.errors import ConfigError
 from gpupipe.typing import HostArray
 
 if TYPE_CHECKING:
     import pandas as pd
 
+    from gpupipe.model_parts.reason_codes import ModelReasons, Reason
     from gpupipe.models.contributions.base import Method, Scale
 
 SHOWN_COLUMNS = 20  # in the summary of a notebook
@@ -51,6 +53,8 @@ class Explanation:
         Shape (n, n_columns, n_columns) or (n, n_columns, n_columns, n_margins). ``[:, i, j]`` and ``[:, j, i]`` each
         have half of the interaction of two columns, ``[:, i, i]`` what column i contributes alone; a row of the matrix
         sums to a contribution. None unless requested.
+    reason_codes : ModelReasons, optional
+        Reason codes of the model, for `reasons`; None if it has none.
 
     Examples
     --------
@@ -78,6 +82,7 @@ class Explanation:
     method: Method
     divided: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     interactions: HostArray | None = None
+    reason_codes: ModelReasons | None = None
 
     def __len__(self) -> int:
         return len(self.values)
@@ -125,6 +130,28 @@ class Explanation:
         values = self._of(output)
         order = strongest_columns(values, n)
         return [[(self.columns[j], float(row[j])) for j in chosen] for row, chosen in zip(values, order, strict=True)]
+
+    def reasons(self) -> list[list[Reason]]:
+        """Return the reasons of each row, the strongest first.
+
+        They are the columns that move the row most toward the adverse outcome, except excluded ones, at most
+        ``evaluate.reason_codes.top``. A row has fewer, or none, if fewer columns move it there.
+
+        Returns
+        -------
+        list of list of Reason
+            Each reason is a tuple ``(column, code, text, contribution)``; ``code`` and ``text`` are None if the column
+            has no code.
+
+        Raises
+        ------
+        ConfigError
+            If the model has no reason codes.
+        """
+        if self.reason_codes is None:
+            fix = "train it with evaluate.reason_codes"
+            raise ConfigError("the model has no reason codes", where="evaluate.reason_codes", fix=fix)
+        return self.reason_codes.rank(self.columns, self.values)
 
     def _of(self, output: str | None) -> HostArray:
         if not self.outputs:

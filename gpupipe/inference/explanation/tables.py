@@ -16,6 +16,7 @@ from gpupipe.inference.explanation.explanation import Explanation, strongest_col
 from gpupipe.inference.explanation.outputs import margin_places, middle_quantile
 from gpupipe.metrics.predictions import predicted_labels
 from gpupipe.model_parts.goal import Goal, output_of_target
+from gpupipe.model_parts.reason_codes import Reason
 from gpupipe.models import Prediction
 from gpupipe.typing import HostArray
 
@@ -30,7 +31,8 @@ def contribution_table(found: Explanation) -> pa.Table:
 
     Those of an output are ``base_OUTPUT``, ``margin_OUTPUT`` and ``contribution_OUTPUT_COLUMN``. Interactions, if there
     are any, are ``interaction_FIRST_x_SECOND`` for each pair of columns: the whole interaction, of which each of the
-    two contributions includes one half.
+    two contributions includes one half. With reason codes, ``reason_code_1``, ``reason_text_1`` and ``reason_column_1``
+    are those of the strongest reason, and so on; null if a row has fewer reasons.
 
     Raise ConfigError if there are more than 10,000 interactions; or if two columns would have the same name, as those
     of the column ``b_c`` for the output ``a`` and of the column ``c`` for the output ``a_b``.
@@ -45,6 +47,8 @@ def contribution_table(found: Explanation) -> pa.Table:
             _require_few(found)
             for (i, first), (j, second) in combinations(enumerate(found.columns), 2):
                 table.append((f"interaction_{of}{first}_x_{second}", pairs[:, i, j] + pairs[:, j, i]))
+    if found.reason_codes is not None:
+        table += _reason_codes(found.reasons(), found.reason_codes.top)
     names, columns = [name for name, _ in table], [column for _, column in table]
     if len(set(names)) < len(names):
         twice = next(name for name, n in Counter(names).items() if n > 1)
@@ -53,6 +57,14 @@ def contribution_table(found: Explanation) -> pa.Table:
             fix="use `model.explain` in Python, or rename the input columns and train again",
         )
     return pa.table(columns, names=names)
+
+
+def _reason_codes(reasons: Sequence[Sequence[Reason]], top: int) -> Iterator[tuple[str, pa.Array]]:
+    for k in range(top):
+        own = [each[k] if k < len(each) else None for each in reasons]
+        for part in ("code", "text", "column"):
+            values = [None if reason is None else getattr(reason, part) for reason in own]
+            yield f"reason_{part}_{k + 1}", pa.array(values, pa.string())
 
 
 def reason_table(

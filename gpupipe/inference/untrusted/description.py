@@ -23,7 +23,7 @@ from gpupipe.table.schema import Schema
 # Entries of manifest.json that the parent uses; `read_description` checks each.
 KEPT = (
     "task", "target", "labels", "label_type", "quantiles", "targets", "reading", "data", "importances", "metrics",
-    "name", "created", "gpupipe", "manifest_sha256",
+    "name", "created", "gpupipe", "manifest_sha256", "reason_codes",
 )  # fmt: skip
 
 # Rules and steps run in this process, without a time limit, so their number and length are limited.

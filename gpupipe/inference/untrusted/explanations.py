@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, get_args
 
-from gpupipe.inference.explanation.column_shares import HISTORY
 from gpupipe.inference.explanation.explanation import Explanation
 from gpupipe.inference.explanation.outputs import margin_names
 from gpupipe.inference.prediction.events import ServedEvents
@@ -13,6 +12,7 @@ from gpupipe.inference.untrusted.description import DescribedFeatures
 from gpupipe.inference.untrusted.messages import unpack_array
 from gpupipe.model_parts.goal import Goal
 from gpupipe.model_parts.part_checks import read_names
+from gpupipe.model_parts.reason_codes import HISTORY
 from gpupipe.models.contributions.base import Method, Scale
 from gpupipe.typing import HostArray
 

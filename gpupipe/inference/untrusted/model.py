@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from types import TracebackType
@@ -37,6 +37,7 @@ from gpupipe.inference.untrusted.replies import (
     read_verification,
 )
 from gpupipe.model_parts.folder import model_folder
+from gpupipe.model_parts.reason_codes import ModelReasons
 from gpupipe.models import Prediction
 from gpupipe.models.fitted.prediction import join_predictions
 from gpupipe.typing import Array
@@ -193,7 +194,8 @@ class UntrustedModel(LoadedModel):
 
     def _explanation_of(self, rows: RowsToPredict, interactions: bool) -> Explanation:
         batches = self._batches(rows, INTERACTION_ROWS if interactions else EXPLAINED_ROWS)
-        return join_explanations([self._explain_batch(batch, interactions) for batch in batches])
+        found = join_explanations([self._explain_batch(batch, interactions) for batch in batches])
+        return replace(found, reason_codes=ModelReasons.read(self.manifest))
 
     def _explain_batch(self, rows: RowsToPredict, interactions: bool) -> Explanation:
         n_rows, known = rows.arrow.num_rows, explained_names(self.features, self.events)

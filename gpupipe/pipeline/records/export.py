@@ -34,6 +34,7 @@ from gpupipe.model_parts.decision import Decision
 from gpupipe.model_parts.feature_files import write_features
 from gpupipe.model_parts.goal import Goal
 from gpupipe.model_parts.importances import Importances
+from gpupipe.model_parts.reason_codes import ModelReasons
 from gpupipe.model_parts.user_code import write_kernels
 from gpupipe.pipeline.update.training_settings import NAME as TRAINING
 from gpupipe.pipeline.update.training_settings import describe_training
@@ -127,6 +128,8 @@ def export_model(
     }
     if plugins := plugins_of(config, [trained.entry.name]):
         content["plugins"] = plugins
+    if config.evaluate.reason_codes is not None:
+        content["reason_codes"] = ModelReasons.of(config.evaluate.reason_codes, goal).to_json()
     if records.importances:
         content["importances"] = Importances.of(job.metrics[0], records.importances).to_json()
     writer.finish(content, libraries())

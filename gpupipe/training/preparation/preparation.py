@@ -21,12 +21,13 @@ from gpupipe.io.raw_columns import notes_of_missing_words
 from gpupipe.metrics import metric_names, unit_notes
 from gpupipe.metrics.settings import Evaluate
 from gpupipe.model_parts.goal import Goal
+from gpupipe.model_parts.reason_codes import check_reason_codes
 from gpupipe.models import MODELS, ModelSettings, early_refusal
 from gpupipe.models.target_training import naming_target
 from gpupipe.names import count_noun
 from gpupipe.splits import Fold, RareClassError, Split, check_classes, check_splits, make_splits
 from gpupipe.table.blocks import EncodedTable
-from gpupipe.table.schema import FIRST_LEVEL
+from gpupipe.table.schema import FIRST_LEVEL, Schema
 from gpupipe.timeline.timeline import Timeline
 from gpupipe.training.fit import require_joint
 from gpupipe.training.job import Job
@@ -190,6 +191,8 @@ def make_job(request: ReadRequest, rows: UnsplitRows) -> Job:
     for text in settings_without_effect(config, goal):
         timeline.note(text, "warning")
     names = metric_names(goal.tasks, config.evaluate)
+    for text in reason_code_notes(config, goal, known.schema):
+        timeline.note(text, "warning")
     for text in unit_notes(names, len(targets)):
         timeline.note(text, "warning")
     with naming_dropped(found.notes):
@@ -232,6 +235,14 @@ def settings_without_effect(config: Config, goal: Goal) -> list[str]:
         ("split.test_size", split.test_size, split.cv is not None and split.test_size != Split().test_size, folds),
     ]
     return [f"{path}: {value} has no effect; {why}" for path, value, is_ignored, why in checks if is_ignored]
+
+
+def reason_code_notes(config: Config, goal: Goal, schema: Schema) -> list[str]:
+    """Return warnings about ``evaluate.reason_codes``; raise ConfigError if they do not suit the table."""
+    unread = (config.source.weight, *(column.name for column in schema if column.derived))
+    columns = [column.source for column in schema if column.name not in unread]
+    tables = [name for name, table in config.tables.items() if not table.is_joined]
+    return check_reason_codes(config.evaluate.reason_codes, goal, columns, tables)
 
 
 def choose_entries(config: Config, goal: Goal, backend: Backend) -> tuple[ModelEntry, ...]:
