@@ -73,6 +73,7 @@ _HOMES = {
     "to_tensorflow": "gpupipe.tensors.exchange",
     "to_torch": "gpupipe.tensors.exchange",
     "update_model": "gpupipe.pipeline.update.update",
+    "write_dossier": "gpupipe.pipeline.dossier.dossier",
 }
 
 if TYPE_CHECKING:  # the same names again: type checkers do not run `__getattr__`
@@ -110,6 +111,7 @@ if TYPE_CHECKING:  # the same names again: type checkers do not run `__getattr__
     from gpupipe.pipeline.comparison.comparison import RunComparison as RunComparison
     from gpupipe.pipeline.comparison.comparison import compare_runs as compare_runs
     from gpupipe.pipeline.comparison.run_list import list_runs as list_runs
+    from gpupipe.pipeline.dossier.dossier import write_dossier as write_dossier
     from gpupipe.pipeline.result import Run as Run
     from gpupipe.pipeline.result import load_run as load_run
     from gpupipe.pipeline.update.update import ModelUpdate as ModelUpdate

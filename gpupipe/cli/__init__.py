@@ -37,6 +37,7 @@ COMMANDS = {
     "runs": "List runs: target, best model, metric, device and time of each.",
     "compare": "Compare runs: metrics with intervals, settings, columns, data and versions.",
     "diff": "Compare two models, and their predictions for the same rows.",
+    "dossier": "Write material for the technical documentation of a run.",
     "open": "Open the report of a run in the browser.",
     "init": "Read a table and write a starter configuration for it.",
     "check": "Check a configuration and a sample of its data, without training.",

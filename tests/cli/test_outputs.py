@@ -31,7 +31,7 @@ ESTIMATOR = "from sklearn.dummy import DummyClassifier\n\n\ndef make():\n    ret
 KERNEL = 'import gpupipe\n\n\n@gpupipe.kernel(out="float32", nulls="propagate")\ndef half(age):\n    return age / 2.0\n'
 JOIN = "{x: {path: %s, on: plan, cardinality: many_to_one}}"
 
-WRITING = ("run", "update", "predict", "explain", "export", "init", "bench", "drift", "evaluate")
+WRITING = ("run", "update", "predict", "explain", "export", "init", "bench", "drift", "evaluate", "dossier")
 # The document of a table:
 PRINTING = ("runs", "compare", "diff", "history", "verify", "plan", "gpus", "doctor", "kernels", "schema")
 
@@ -105,7 +105,7 @@ def test_the_output_of_every_command_is_o_and_output() -> None:
 
 
 # Outputs that may contain personal data, with --mode:
-PRIVATE = ("run", "predict", "explain", "export", "drift", "diff", "evaluate")
+PRIVATE = ("run", "predict", "explain", "export", "drift", "diff", "evaluate", "dossier")
 CALLS: dict[str, list[str]] = {
     "predict": ["r", "t.csv"], "explain": ["r", "t.csv"], "export": ["r", "--format", "onnx"], "drift": ["r", "t.csv"],
     "init": ["t.csv", "--target", "y"], "bench": ["c.yaml"], "runs": ["."], "compare": ["r", "{here}/r"],
@@ -116,7 +116,7 @@ CALLS: dict[str, list[str]] = {
 
 def test_every_command_that_writes_a_file_has_force_and_private_ones_have_mode() -> None:
     options = {name: {word for option in command.params for word in option.opts} for name, command in commands()}
-    files = {*WRITING, *PRINTING} - {"run", "update"}  # these write a run directory, which must be new
+    files = {*WRITING, *PRINTING} - {"run", "update", "dossier"}  # these write a directory, which must be new
     assert {name for name in options if "--force" in options[name]} == files | {"promote"}
     assert {name for name in options if "--mode" in options[name]} == {*PRIVATE, "promote"}
     assert set(CALLS) == files
@@ -200,7 +200,7 @@ def test_the_mode_of_a_run_is_that_of_the_option_or_of_the_configuration(there: 
 @pytest.mark.parametrize("mode", ["700", "777", "64", "060", "-1", "601", "0o640", "u+r"])
 def test_another_mode_is_refused(there: Path, capsys: pytest.CaptureFixture[str], mode: str) -> None:
     for command in PRIVATE:
-        call = [command, *(["c.yaml"] if command == "run" else CALLS[command])]
+        call = [command, *CALLS.get(command, ["c.yaml"])]
         assert main([*call, "-o", "new.csv", f"--mode={mode}"]) == 2
         shown = capsys.readouterr().err
         assert "600, 640, 644, 660, 664" in shown or "not a valid integer" in shown

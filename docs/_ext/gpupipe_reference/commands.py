@@ -17,6 +17,7 @@ EXAMPLES = {
     "runs": "gpupipe runs --sort roc_auc",
     "compare": "gpupipe compare runs/churn-… runs/churn-…",
     "diff": 'gpupipe diff runs/churn-… runs/churn-… new.csv --fail-on "flips>2%"',
+    "dossier": "gpupipe dossier runs/churn-… -o dossier",
     "open": "gpupipe open runs/churn-…",
     "predict": 'gpupipe predict runs/churn-… new.csv -o scores.csv --keep "plan,signup_*" --on-error reject',
     "explain": "gpupipe explain runs/churn-… new.csv -o explained.parquet --keep signup_date",

@@ -26,6 +26,7 @@ GROUPS: dict[str, tuple[str, tuple[str, ...]]] = {
             "list_runs",
             "compare_runs",
             "RunComparison",
+            "write_dossier",
             "Config",
             "load_config",
         ),

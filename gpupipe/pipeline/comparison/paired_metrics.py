@@ -12,7 +12,7 @@ import numpy as np
 
 from gpupipe.backends.cpu.backend import CpuBackend
 from gpupipe.metrics import METRICS, join_scores
-from gpupipe.metrics.bootstrap import paired_changes
+from gpupipe.metrics.bootstrap import PAIRED_RESAMPLES, Z_95, paired_changes, sampling_errors
 from gpupipe.metrics.predictions import ClassPredictions, Predictions, QuantilePredictions, ValuePredictions
 from gpupipe.model_parts.goal import Goal, label_text, output_of_target
 from gpupipe.tasks import CLASSIFICATION
@@ -133,3 +133,23 @@ def paired_differences(
         if all(math.isclose(now, then, rel_tol=TOLERANCE, abs_tol=TOLERANCE) for now, then in pairs):
             found[name] = {"difference": change.difference, "low": change.low, "high": change.high}
     return found
+
+
+def metric_intervals(tested: TestRows, recorded: Mapping[str, float]) -> dict[str, tuple[float, float]]:
+    """Return the ends of the 95% interval of each metric of a run: the normal one of the bootstrap.
+
+    The samples are those of `paired_differences`. A metric is skipped if the predictions do not reproduce its
+    `recorded` value, as with row weights.
+    """
+    names = [name for name in recorded if name in METRICS and (name != "cost" or tested.costs is not None)]
+    every = tested.score(names, np.arange(len(tested.rows))) if names else {}
+    known = {
+        name: value
+        for name, value in every.items()
+        if math.isclose(value, recorded.get(name, math.nan), rel_tol=TOLERANCE, abs_tol=TOLERANCE)
+    }
+    strata = tested.strata if tested.groups is None else tested.folds
+    score = partial(tested.score, names)
+    errors = sampling_errors(score, known, strata, tested.groups, n_resamples=PAIRED_RESAMPLES) if known else {}
+    margins = {name: Z_95 * float(np.nanstd(each)) for name, each in errors.items() if not np.isnan(each).all()}
+    return {name: (known[name] - margin, known[name] + margin) for name, margin in margins.items()}
