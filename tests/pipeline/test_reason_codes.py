@@ -93,12 +93,12 @@ def test_all_ways_to_explain_give_the_same_reasons(folder: Path) -> None:
     explained = model.explain(rows)
     found = explained.reasons()
     assert {1, 2} <= {len(each) for each in found} <= {0, 1, 2}
-    contributions = explained.to_frame()
-    for i, reasons in enumerate(found):
-        pushes = contributions.loc[i].drop("age").sort_values(ascending=False)
-        assert [each.column for each in reasons] == list(pushes[pushes > 0].index[:2])
+    for values, reasons in zip(explained.values, found, strict=True):
+        pushes = {name: v for name, v in zip(explained.columns, values, strict=True) if name != "age" and v > 0}
+        assert [each.column for each in reasons] == sorted(pushes, key=lambda name: -pushes[name])[:2]
     assert {each.code for reasons in found for each in reasons} == {"01", "02", "03", None}
-    assert gp.load_scorer(folder / "run").explain(rows.to_dict("records")).reasons() == found
+    each_row: Any = rows.to_dict("records")
+    assert gp.load_scorer(folder / "run").explain(each_row).reasons() == found
     with gp.load_model(folder / "run", untrusted=True) as untrusted:
         assert untrusted.explain(rows).reasons() == found
     command = ["explain", str(folder / "run"), str(folder / "t.csv"), "-o", str(folder / "explained.parquet")]
