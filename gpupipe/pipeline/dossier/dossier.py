@@ -20,6 +20,7 @@ from gpupipe.artifact.manifest import CARD
 from gpupipe.artifact.manifest import load as load_manifest
 from gpupipe.errors import ArtifactError
 from gpupipe.files.directory import AtomicDirectory
+from gpupipe.files.disk import room_on
 from gpupipe.files.file import write_text
 from gpupipe.inference.model_history import model_history
 from gpupipe.io.output_conflicts import ProtectedInput, require_no_conflict
@@ -100,7 +101,7 @@ def write_dossier(run: Run | str | os.PathLike[str], folder: str | os.PathLike[s
         what = f"malformed records of the run: {type(error).__name__}: {error}"
         raise ArtifactError(what, where=record.path, fix="run the pipeline again") from error
     page = _render_html(text, record.name, plots)
-    with directory:
+    with room_on(directory.final.parent, "free disk space, or name another folder"), directory:
         (directory.path / "plots").mkdir()
         for stem, svg in plots.items():
             write_text(directory.path / f"plots/{stem}.svg", svg)
