@@ -217,6 +217,8 @@ def _from_temporal(column: pa.ChunkedArray) -> tuple[pa.ChunkedArray, str]:
     kind = column.type
     if pa.types.is_timestamp(kind) or pa.types.is_date(kind):
         found, n_beyond = as_micros(column)
+        if pa.types.is_timestamp(kind) and kind.tz not in (None, "UTC"):  # the default zone of ops on its times
+            found = _view(found, pa.timestamp("us", kind.tz))
         return found, describe_beyond(n_beyond) if n_beyond else ""
     if pa.types.is_time(kind) or pa.types.is_duration(kind):
         integers = pa.int32() if pa.types.is_time32(kind) else pa.int64()

@@ -102,8 +102,10 @@ def _common_type(
 
 def _wider(a: pa.DataType, b: pa.DataType) -> pa.DataType | None:
     """Return the type that represents the values of both types; None if there is none."""
+    if pa.types.is_timestamp(a) and pa.types.is_timestamp(b):
+        return a if a == b else MICROS  # of two time zones neither is that of the column
     return a if a == b else wider_number(a, b)
 
 
 def _describe(kind: pa.DataType) -> str:
-    return "text" if kind == TEXT else "times" if kind == MICROS else f"{kind} values"
+    return "text" if kind == TEXT else "times" if pa.types.is_timestamp(kind) else f"{kind} values"

@@ -19,6 +19,7 @@ from gpupipe.io.filter_expression import COMPARISONS, links, parse_where
 from gpupipe.io.missing_values import TEXT, relabel
 from gpupipe.table.exact_texts import MOST_DIGITS
 from gpupipe.table.exact_values import is_number, wider_number
+from gpupipe.table.string_columns import without_zone
 from gpupipe.table.time_columns import MICROS, is_text
 from gpupipe.units import parse_time_us
 
@@ -107,7 +108,7 @@ class _Filter:
 
     def operand(self, node: ast.expr) -> pa.ChunkedArray | pa.Scalar:
         if isinstance(node, ast.Name):
-            return self.table.column(self.table.column_names.index(self.names[node.id]))
+            return without_zone(self.table.column(self.table.column_names.index(self.names[node.id])))
         value = ast.literal_eval(node)
         try:
             return number_scalar(value)

@@ -45,6 +45,12 @@ def _is_string(kind: pa.DataType) -> bool:
     return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind))
 
 
+def without_zone(column: pa.Array | pa.ChunkedArray) -> Any:
+    """Return times as times without a time zone, in UTC; other columns unchanged."""
+    kind = column.type
+    return column.cast(pa.timestamp(kind.unit)) if pa.types.is_timestamp(kind) and kind.tz else column
+
+
 def format_values(values: pa.Array) -> pa.StringArray:
     """Return distinct values as strings, null for NaN: see `gpupipe.table.level_text`."""
     if pa.types.is_floating(values.type):
@@ -53,7 +59,7 @@ def format_values(values: pa.Array) -> pa.StringArray:
         return text_array(texts)
     if pa.types.is_decimal(values.type):
         return text_array(None if v is None else decimal_text(v) for v in values.to_pylist())
-    texts = values.cast(pa.string())
+    texts = without_zone(values).cast(pa.string())
     return normal_texts(texts) if pa.types.is_temporal(values.type) else texts
 
 

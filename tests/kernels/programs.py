@@ -18,6 +18,7 @@ from gpupipe_kernels.program.opcodes import (
     NAT,
     OPERANDS,
     PART_SIZES,
+    READS_ZONE,
     CalendarPart,
     Opcode,
 )
@@ -46,7 +47,7 @@ def naive(program: Program, blocks: Mapping[str, np.ndarray], n: int, fold: np.n
             p = [*program.params[param : param + 2].tolist(), 0.0, 0.0]
             x: Any = blocks[BLOCKS[block]][row, i].item() if block >= 0 else None
             table = program.luts[lut : lut + size].tolist()
-            if Opcode(op) is Opcode.INDEX_BIN and block == F64:
+            if (Opcode(op) is Opcode.INDEX_BIN and block == F64) or op in READS_ZONE:
                 table = program.params[param : param + size].tolist()
             match Opcode(op):
                 case Opcode.STORE:
@@ -59,6 +60,10 @@ def naive(program: Program, blocks: Mapping[str, np.ndarray], n: int, fold: np.n
                     index += 0 if fold is None else int(fold[i]) * arg
                 case Opcode.INDEX_PART:
                     index = size if x == NAT else calendar_part(x, CalendarPart(arg))
+                case Opcode.INDEX_LOCAL_PART:
+                    index = 0 if x == NAT else 1 + calendar_part(local(x, table), CalendarPart(arg))
+                case Opcode.LOCAL_PART:
+                    acc = NAN if x == NAT else calendar_part(local(x, table), CalendarPart(arg))
                 case Opcode.INDEX_BIN:
                     index = 0 if x != x else arg + sum(edge <= x for edge in table)
                 case Opcode.TAKE:
@@ -78,6 +83,12 @@ def naive(program: Program, blocks: Mapping[str, np.ndarray], n: int, fold: np.n
             if dst >= 0:
                 out[i, dst] = acc
     return out
+
+
+def local(time: int, zone: list[float]) -> int:
+    """Return a time in a time zone, by counting the transitions up to it."""
+    n = len(zone) // 2
+    return time + int(zone[n + sum(edge <= time for edge in zone[:n])])
 
 
 def value_of(op: Opcode, x: Any, arg: int, p: list[float], acc: float) -> float:
@@ -205,7 +216,7 @@ class Writer:
     ) -> None:
         """Write an instruction; a new column makes the matrix wider."""
         length = size if table is None else len(table)
-        if op is Opcode.INDEX_BIN and source[0] == F64:
+        if (op is Opcode.INDEX_BIN and source[0] == F64) or op in READS_ZONE:
             params, table = tuple(table), None
         self.instructions.append([int(op), dst, *source, arg, len(self.params), len(self.luts), length])
         self.params += params
@@ -286,17 +297,26 @@ def number(writer: Writer, rng: np.random.Generator, dst: int) -> None:
 
 def time(writer: Writer, rng: np.random.Generator, dst: int) -> None:
     source = pick(rng, TIMES)
-    kind = rng.integers(0, 3)
+    kind = rng.integers(0, 4)
     if kind == 0:
         writer.put(Opcode.ELAPSED, dst, source, params=(1e14, 1 / HOUR))
     elif kind == 1:
         writer.put(Opcode.BETWEEN, dst, source, arg=int(rng.integers(0, 2)), params=(1 / DAY,))
+    elif kind == 2:
+        writer.put(Opcode.LOCAL_PART, dst, source, arg=int(rng.integers(0, len(CalendarPart))), table=time_zone(rng))
     else:
         writer.put(Opcode.PART, dst, source, arg=int(rng.integers(0, len(CalendarPart))))
 
 
+def time_zone(rng: np.random.Generator) -> np.ndarray:
+    """Return up to 9 transitions in the range of `random_table`, and offsets to the second, of up to 15 hours."""
+    n = int(rng.integers(0, 10))
+    transitions = np.sort(rng.choice(200 * 365, n, replace=False) - 100 * 365) * float(DAY)
+    return np.append(transitions, rng.integers(-54_000, 54_001, n + 1) * 1e6)
+
+
 def lookup(writer: Writer, rng: np.random.Generator, dst: int) -> None:
-    kind = rng.integers(0, 3)
+    kind = rng.integers(0, 4)
     if kind == 0:
         source = pick(rng, CODES[:3])
         writer.put(Opcode.INDEX, -1, source)
@@ -311,6 +331,10 @@ def lookup(writer: Writer, rng: np.random.Generator, dst: int) -> None:
         part = list(PART_SIZES)[rng.integers(len(PART_SIZES))]
         size = PART_SIZES[part] + 1
         writer.put(Opcode.INDEX_PART, -1, pick(rng, TIMES), arg=int(part), size=size - 1)
+    elif kind == 2:
+        part = list(PART_SIZES)[rng.integers(len(PART_SIZES))]
+        size = PART_SIZES[part] + 1
+        writer.put(Opcode.INDEX_LOCAL_PART, -1, pick(rng, TIMES), arg=int(part), table=time_zone(rng))
     else:
         edges = np.sort(rng.normal(size=rng.integers(0, 9)) * 10)
         lowest = int(rng.integers(0, 4))

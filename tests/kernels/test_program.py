@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from typing import Any
 
 import numpy as np
@@ -10,10 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gpupipe_kernels.interpreters.numpy.interpreter import run
-from gpupipe_kernels.program.opcodes import BLOCKS, Field, Opcode
+from gpupipe_kernels.program.opcodes import BLOCKS, CalendarPart, Field, Opcode
 from gpupipe_kernels.program.program import NO_TABLE, Program
 
-I8, F64 = BLOCKS.index("int8"), BLOCKS.index("float64")
+I8, F64, I64 = (BLOCKS.index(name) for name in ("int8", "float64", "int64"))
 SOUND = np.array(
     [
         [Opcode.LOAD, 0, F64, 0, 0, 0, 0, 0],
@@ -69,6 +70,36 @@ def test_whatever_is_accepted_runs_without_reaching_outside(row: int, field: int
     made = Program(changed, np.zeros(2), np.zeros(20, np.float32), 2)
     codes = np.array([[0, 4, 2], [3, 3, 0]], np.int8)
     run(made, {"int8": codes, "float64": np.zeros((1, 3))}, np.zeros((3, 2), np.float32, order="F"))
+
+
+@pytest.mark.parametrize(
+    ("table", "arg", "message"),
+    [
+        ([1e6], CalendarPart.YEAR, ""),
+        ([0.0, 1e6, 2e6], CalendarPart.HOUR, ""),
+        ([0.0, 1e6], CalendarPart.HOUR, "LOCAL_PART has a malformed time zone"),
+        ([], CalendarPart.HOUR, "LOCAL_PART has a malformed time zone"),
+        ([5.0, 5.0, 1e6, 2e6, 3e6], CalendarPart.HOUR, "LOCAL_PART has a malformed time zone"),
+        ([0.0, np.nan, 2e6], CalendarPart.HOUR, "LOCAL_PART has a malformed time zone"),
+        ([0.0, 2.0**53, 2e6], CalendarPart.HOUR, "LOCAL_PART has a malformed time zone"),
+        ([1e6], 99, "99 is not a valid CalendarPart"),
+    ],
+)
+def test_a_malformed_time_zone_is_refused(table: list[float], arg: int, message: str) -> None:
+    rows = np.array([[Opcode.LOCAL_PART, 0, I64, 0, arg, 0, NO_TABLE, len(table)]], np.int32)
+    made = Program(rows, np.array(table), np.empty(0, np.float32), 1)
+    with pytest.raises(ValueError, match=message) if message else nullcontext():
+        made.check({I64: 1}, {})
+    rows[0, Field.SIZE] = len(table) + 2
+    with pytest.raises(ValueError, match="instruction 0: LOCAL_PART reads outside the parameters"):
+        Program(rows, np.array(table), np.empty(0, np.float32), 1).check({I64: 1}, {})
+
+
+def test_a_year_in_a_time_zone_cannot_be_an_index() -> None:
+    rows = [[Opcode.INDEX_LOCAL_PART, -1, I64, 0, CalendarPart.YEAR, 0, NO_TABLE, 1], [*then(Opcode.TAKE, 0)]]
+    made = Program(np.array(rows, np.int32), np.zeros(1), np.zeros(8, np.float32), 1)
+    with pytest.raises(ValueError, match="YEAR cannot be an index"):
+        made.check({I64: 1}, {})
 
 
 def columns_and_codes(*rows: tuple[int, ...], width: int) -> None:

@@ -97,6 +97,7 @@ def mixed_model(tmp_path_factory: pytest.TempPathFactory) -> Model:
             {"encode": ["plan", "flag"]},
             {"text_hash": {"columns": "note", "buckets": 8}},
             {"cyclic": {"columns": ["start", "day", "epoch"], "parts": ["hour", "weekday"]}},
+            {"datetime_parts": {"columns": ["start", "epoch"], "parts": ["day"], "zone": "Europe/Berlin"}},
         ],
         models=["logistic_regression"],
     )

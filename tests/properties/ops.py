@@ -145,16 +145,20 @@ def grouped(draw: Draw, columns: Columns) -> Settings | None:
 def datetime_parts(draw: Draw, columns: Columns) -> Settings | None:
     chosen = some(draw, columns.times)
     return (
-        {"columns": chosen, "parts": draw(st.lists(st.sampled_from(DATE_PARTS), min_size=1, unique=True))}
+        {"columns": chosen, "parts": draw(st.lists(st.sampled_from(DATE_PARTS), min_size=1, unique=True))} | zone(draw)
         if chosen
         else None
     )
 
 
+def zone(draw: Draw) -> Settings:
+    return draw(st.sampled_from([{}, {"zone": "Europe/Berlin"}, {"zone": "-03:30"}]))
+
+
 def cyclic(draw: Draw, columns: Columns) -> Settings | None:
     if columns.times and draw(st.booleans()):
         parts = draw(st.lists(st.sampled_from(PARTS), min_size=1, unique=True))
-        return {"columns": some(draw, columns.times), "parts": parts}
+        return {"columns": some(draw, columns.times), "parts": parts} | zone(draw)
     chosen = some(draw, columns.numbers)
     return {"columns": chosen, "period": draw(st.sampled_from([0.1, 24.0, 1e6]))} if chosen else None
 

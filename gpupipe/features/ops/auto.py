@@ -11,6 +11,7 @@ from gpupipe.features.ops.datetime_parts import DatetimeParts
 from gpupipe.features.ops.encode import Encode
 from gpupipe.features.ops.impute import Impute
 from gpupipe.features.ops.standardize import Standardize
+from gpupipe.features.ops.zoned_op import zone_table
 from gpupipe.features.program.builder import NAN, ProgramBuilder
 from gpupipe.features.program.expressions import CategoryExpr, Expr, NumericExpr, TextExpr, TimeExpr
 from gpupipe.units import DAY_US
@@ -106,7 +107,8 @@ class Auto(Op[Expr]):
     def _times(self, column: TimeExpr, builder: ProgramBuilder) -> None:
         first, last = builder.statistics.time_range(column.source)
         names = [column.name]
-        has_hours = builder.statistics.has_time_of_day(column.source)
+        zone = zone_table(DatetimeParts(columns=names).zone_state(column, builder.statistics).get("zone", "UTC"))
+        has_hours = builder.statistics.has_time_of_day(column.source, zone)
         if builder.view == "codes":
             parts = ["elapsed_days", "month", "day", "weekday", *(["hour"] if has_hours else [])]
             DatetimeParts(columns=names, parts=parts).apply(builder)

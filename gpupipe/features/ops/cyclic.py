@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Literal
 from pydantic import Field
 
 from gpupipe.errors import ConfigError
-from gpupipe.features.ops.base import OPS, Op, State
+from gpupipe.features.ops.base import OPS, State
+from gpupipe.features.ops.zoned_op import ZonedOp, ZoneTable
 from gpupipe.features.program.builder import ProgramBuilder
 from gpupipe.features.program.expressions import CategoryExpr, IndexTerm, NumericExpr, TimeExpr
 from gpupipe_kernels.program.opcodes import MAX_TURNS, PART_SIZES, CalendarPart
@@ -29,13 +30,15 @@ PERIODS = {
 
 
 @OPS.register("cyclic")
-class Cyclic(Op[TimeExpr | NumericExpr]):
+class Cyclic(ZonedOp[TimeExpr | NumericExpr]):
     """Map periodic values to a circle, as sine and cosine, so that 23:00 is next to 0:00.
 
     ``sin(2 π x / period)`` and ``cos(2 π x / period)``, where x is a part of a time (see `parts`), or a number with the
     given `period`, such as 24 for an hour. A null time becomes (0, 0), the center of the circle; a null number stays
     null. So does a number more than 8,388,608 periods from the smallest training value: there, float32 has fewer than
     two numbers a period.
+
+    Parts of times are in the time zone `zone`, as those of `datetime_parts`.
 
     Output: ``signup_hour_sin`` and ``signup_hour_cos`` for each part of a time, ``angle_sin`` and ``angle_cos`` for a
     number; float32. They represent the column: `auto` adds nothing for it.
@@ -54,7 +57,7 @@ class Cyclic(Op[TimeExpr | NumericExpr]):
     """
 
     parts: list[Literal["minute", "hour", "weekday", "day", "month", "day_of_year"]] = Field(
-        ["hour", "weekday"], description="Parts of a time, in UTC, two columns for each."
+        ["hour", "weekday"], description="Parts of a time, two columns for each."
     )
     period: float | None = Field(None, gt=0, description="Period of a numeric column, in the units of the column.")
 
@@ -77,7 +80,10 @@ class Cyclic(Op[TimeExpr | NumericExpr]):
     def fit(self, columns: list[TimeExpr | NumericExpr], statistics: Statistics) -> list[State]:
         numbers = [column for column in columns if isinstance(column, NumericExpr)]
         extremes = dict(zip([column.name for column in numbers], statistics.extremes(numbers), strict=True))
-        return [self._state(*extremes[c.name]) if isinstance(c, NumericExpr) else {} for c in columns]
+        return [
+            self._state(*extremes[c.name]) if isinstance(c, NumericExpr) else self.zone_state(c, statistics)
+            for c in columns
+        ]
 
     def _state(self, low: float, high: float) -> State:
         """Return a multiple of the period near the data, so that float32 keeps the phase of large numbers.
@@ -98,12 +104,13 @@ class Cyclic(Op[TimeExpr | NumericExpr]):
                 )
             self._emit_number(column, state["origin"], builder)
             return
+        zone = self.zone_of(column, state, builder)
         for name in self.parts:
             which, period, first = PERIODS[name]
             # Hour and weekday share one index of 168 values.
             shared = CalendarPart.HOUR_OF_WEEK if {"hour", "weekday"} <= set(self.parts) else which
             part = shared if name in ("hour", "weekday") else which
-            codes = part_codes(column, part)
+            codes = part_codes(column, part, zone)
             values = [_value(name, part, i) - first for i in range(PART_SIZES[part])]
             for label, wave in (("sin", math.sin), ("cos", math.cos)):
                 table = [0.0, 0.0, 0.0, *(wave(2 * math.pi * v / period) for v in values)]
@@ -122,12 +129,12 @@ def _value(name: str, part: CalendarPart, index: int) -> int:
     return index
 
 
-def part_codes(column: TimeExpr, part: CalendarPart) -> CategoryExpr:
-    """Return a part of a time as a categorical column."""
+def part_codes(column: TimeExpr, part: CalendarPart, zone: ZoneTable = ()) -> CategoryExpr:
+    """Return a part of a time as a categorical column; in UTC if the table of the time zone is empty."""
     import numpy as np
 
     size = PART_SIZES[part]
-    step = IndexTerm("INDEX_PART", column.source, part=int(part))
-    remap = np.append(np.arange(size) + 3, 0)
+    step = IndexTerm("INDEX_LOCAL_PART" if zone else "INDEX_PART", column.source, part=int(part), edges=zone)
+    remap = np.insert(np.arange(size) + 3, 0 if zone else size, 0)  # the index of a null is the first, or the last
     labels = tuple(str(i) for i in range(size))
     return CategoryExpr(f"{column.name}_{part.name.lower()}", column.inputs, (step,), size + 1, labels, remap)

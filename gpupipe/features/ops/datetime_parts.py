@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Literal
 
 from pydantic import Field
 
-from gpupipe.features.ops.base import OPS, Op, State
+from gpupipe.features.ops.base import OPS, State
+from gpupipe.features.ops.zoned_op import ZonedOp
 from gpupipe.features.program.builder import ProgramBuilder
 from gpupipe.features.program.expressions import NumericExpr, Producer, TimeExpr
 from gpupipe.units import DAY_US
@@ -33,12 +34,17 @@ PartName = Literal[
 
 
 @OPS.register("datetime_parts")
-class DatetimeParts(Op[TimeExpr]):
+class DatetimeParts(ZonedOp[TimeExpr]):
     """Extract calendar parts of times as numbers: year, month, weekday, hour and others.
 
-    Times are UTC. ``weekday`` counts from Monday, 0; ``month``, ``day``, ``quarter`` and ``day_of_year`` count from 1;
-    ``is_weekend``, ``is_month_start`` and ``is_month_end`` are 1 or 0. ``elapsed_days`` is the time since the first one
-    of the training rows, in days with fractions. Nulls stay null.
+    Parts are in the time zone `zone`: by default that of the column, as in Arrow, pandas and polars, or else UTC. Times
+    without a zone are in UTC, and are converted if `zone` is stated. Daylight saving time is that of the time zone
+    database of the machine that fits, up to 2100, and part of the model. Of two ops with different zones, the later one
+    replaces equal parts.
+
+    ``weekday`` counts from Monday, 0; ``month``, ``day``, ``quarter`` and ``day_of_year`` count from 1; ``is_weekend``,
+    ``is_month_start`` and ``is_month_end`` are 1 or 0. ``elapsed_days`` is the time since the first one of the training
+    rows, in days with fractions, in any zone. Nulls stay null.
 
     Output: a column for each part, ``signup_year``, ``signup_weekday``, ...; float32. They represent the time: `auto`
     adds nothing for it.
@@ -53,24 +59,34 @@ class DatetimeParts(Op[TimeExpr]):
            signup_month  signup_weekday  signup_elapsed_days
         0           2.0             3.0                  0.0
         1           3.0             5.0                  1.5
+
+        In New York, the second time is 1:00 in the night:
+
+        >>> zoned = {"datetime_parts": {"columns": "signup", "parts": ["weekday", "hour"], "zone": "America/New_York"}}
+        >>> FeatureProgram([zoned]).set_output(transform="pandas").fit_transform(frame)
+           signup_weekday  signup_hour
+        0             3.0         13.0
+        1             5.0          1.0
     """
 
     parts: list[PartName] = Field(
-        ["year", "month", "day", "weekday", "hour"], description="Parts of the time, in UTC, one column for each."
+        ["year", "month", "day", "weekday", "hour"], description="Parts of the time, one column for each."
     )
 
     def select(self, builder: ProgramBuilder) -> list[TimeExpr]:
         return builder.select_times(self.columns, "datetime_parts")
 
     def fit(self, columns: list[TimeExpr], statistics: Statistics) -> list[State]:
-        return [{"origin": statistics.time_range(c.source)[0]} for c in columns]
+        return [{"origin": statistics.time_range(c.source)[0]} | self.zone_state(c, statistics) for c in columns]
 
     def emit(self, column: TimeExpr, state: State, builder: ProgramBuilder) -> None:
+        zone = self.zone_of(column, state, builder)
         for name in self.parts:
             if name == "elapsed_days":
                 start = Producer("ELAPSED", column.source, params=(float(state["origin"]), 1.0 / DAY_US))
             else:
-                start = Producer("PART", column.source, arg=int(CalendarPart[name.upper()]))
+                op, part = "LOCAL_PART" if zone else "PART", CalendarPart[name.upper()]
+                start = Producer(op, column.source, arg=int(part), params=zone)
             made = NumericExpr(f"{column.name}_{name}", column.inputs, start)
             if made.name not in builder.made:
                 builder.add(made)

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 import numpy as np
 
 from gpupipe.features.program.expressions import CategoryExpr, IndexTerm, NumericExpr, Producer, Transform
-from gpupipe_kernels.program.opcodes import PART_SIZES, STARTS_SEGMENT, CalendarPart, Field, Opcode
+from gpupipe_kernels.program.opcodes import PART_SIZES, READS_ZONE, STARTS_SEGMENT, CalendarPart, Field, Opcode
 from gpupipe_kernels.program.program import NO_TABLE, Call, Program, block_id
 
 KEEPS_SHIFT = ("FILL", "CLIP")
@@ -43,6 +43,7 @@ class _ProgramWriter:
         self.n_luts = 0
         self.index: object = None  # the current contents of the index register
         self.calls: list[Call] = []
+        self.zones: dict[tuple[float, ...], int] = {}  # the position of the table of each time zone
 
     def column(self, column: NumericExpr, dst: int, register: int = 0) -> None:
         """Write the instructions of a column; registers from `register` onwards are free."""
@@ -116,6 +117,8 @@ class _ProgramWriter:
             op = Opcode[term.op]
             if op is Opcode.INDEX_PART:
                 self._put(op, -1, term.source, arg=term.part, size=PART_SIZES[CalendarPart(term.part)])
+            elif op is Opcode.INDEX_LOCAL_PART:
+                self._put(op, -1, term.source, arg=term.part, params=term.edges)
             elif op is Opcode.INDEX_BIN:
                 self._bins(term)
             else:
@@ -146,7 +149,10 @@ class _ProgramWriter:
             self.index = None  # an index is valid within its segment only
         block, row = self.places[source] if source else ("", -1)
         param_at, lut_at = len(self.params), self.n_luts
-        self.params += params
+        if op in READS_ZONE:
+            lut_at, size = NO_TABLE, len(params)
+            param_at = self.zones.setdefault(params, param_at)
+        self.params += params if param_at == len(self.params) else ()
         if lut is not None:
             self.luts.append(np.ascontiguousarray(lut, np.float32))
             self.n_luts += len(lut)

@@ -31,7 +31,8 @@ class IndexTerm:
 
     ``op`` is an index instruction (`gpupipe_kernels.program.opcodes.Opcode`): ``INDEX`` takes the codes of `source`,
     ``INDEX_PAIR`` adds them to `stride` times the index so far, ``INDEX_PART`` takes calendar part `part` of `source`,
-    ``INDEX_BIN`` counts the `edges` that are at most `source`.
+    ``INDEX_LOCAL_PART`` takes it in a time zone, whose transitions and offsets are `edges`, ``INDEX_BIN`` counts the
+    `edges` that are at most `source`.
     """
 
     op: str
@@ -82,13 +83,14 @@ class CategoryExpr:
 class Producer:
     """The instruction that produces the first value of a `NumericExpr`.
 
-    ``op`` is ``LOAD``, ``EQUAL``, ``IS_NULL``, ``ELAPSED``, ``PART`` or ``BETWEEN`` of `source`, ``TAKE`` from `table`
-    at the index of `codes`, or an instruction of several `operands` (``ADD``, ``HAVERSINE``, ``CALL``...).
+    ``op`` is ``LOAD``, ``EQUAL``, ``IS_NULL``, ``ELAPSED``, ``PART``, ``LOCAL_PART`` or ``BETWEEN`` of `source`,
+    ``TAKE`` from `table` at the index of `codes`, or an instruction of several `operands` (``ADD``, ``HAVERSINE``,
+    ``CALL``...).
     """
 
     op: str
     source: str = ""
-    arg: int = 0  # the code of EQUAL, the calendar part of PART
+    arg: int = 0  # the code of EQUAL, the calendar part of PART and LOCAL_PART
     other: str = ""  # the second column of BETWEEN
     params: tuple[float, ...] = ()  # parameters of the instruction, such as origin (microseconds) and factor of ELAPSED
     operands: tuple[NumericExpr, ...] = ()

@@ -13,7 +13,7 @@ from gpupipe.features.program.target import Target
 from gpupipe.features.statistics.row_blocks import ROWS_PER_BLOCK, is_on_device, map_row_blocks
 from gpupipe.table.blocks import Table, code_storage
 from gpupipe.typing import Array
-from gpupipe_kernels.formulas.calendar import part
+from gpupipe_kernels.formulas.calendar import TimeZone, local_times, part
 from gpupipe_kernels.program.opcodes import NAT, PART_SIZES, CalendarPart
 from gpupipe_kernels.reduce.engine import CellLayout, ReductionEngine
 
@@ -211,6 +211,9 @@ def compute_index(step: IndexTerm, source: Array, backend: Backend) -> Array:
     xp = backend.xp
     if step.op == "INDEX_PART":
         return xp.where(source == NAT, PART_SIZES[CalendarPart(step.part)], part(source, step.part))
+    if step.op == "INDEX_LOCAL_PART":
+        local = local_times(source, TimeZone.of(step.edges), xp)
+        return xp.where(source == NAT, 0, part(local, step.part) + 1)
     edges = backend.to_device(np.array(step.edges, np.float32))
     bins = xp.searchsorted(edges, source.astype(np.float32), side="right")
     return xp.where(xp.isnan(source), 0, bins + step.stride)

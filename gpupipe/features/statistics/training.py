@@ -9,7 +9,7 @@ from __future__ import annotations
 import heapq
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from functools import singledispatch
+from functools import partial, singledispatch
 from typing import Any, TypeVar
 
 import numpy as np
@@ -25,7 +25,7 @@ from gpupipe.table.arrange import LookedUpColumns, arrange, look_up, used_levels
 from gpupipe.table.blocks import Table, code_storage
 from gpupipe.table.schema import FIRST_LEVEL, Column, Schema
 from gpupipe.typing import Array
-from gpupipe_kernels.formulas.calendar import MICROSECONDS_A_DAY
+from gpupipe_kernels.formulas.calendar import MICROSECONDS_A_DAY, TimeZone, local_times
 from gpupipe_kernels.program.opcodes import NAT
 
 Result = TypeVar("Result")
@@ -188,9 +188,9 @@ class Statistics(NumberStatistics):
         firsts, lasts = zip(*self._of_times(find_time_range, source), strict=True)
         return (min(firsts), max(lasts)) if max(lasts) != NAT else (0, 0)
 
-    def has_time_of_day(self, source: str) -> bool:
-        """Return whether a column contains times other than midnight."""
-        return any(self._of_times(has_time_of_day, source))
+    def has_time_of_day(self, source: str, zone: tuple[float, ...] = ()) -> bool:
+        """Return whether a column contains times other than midnight in a time zone, by default UTC."""
+        return any(self._of_times(partial(has_time_of_day, zone=zone), source))
 
     def code_counts(self, source: str) -> Array:
         """Return the row counts per code of a table column with levels, int64, shape (n_codes,)."""
@@ -216,11 +216,15 @@ def find_time_range(backend: Backend, times: Array) -> tuple[int, int]:
     return min(firsts), max(lasts)
 
 
-def has_time_of_day(backend: Backend, times: Array) -> bool:
-    """Return whether any time is not midnight."""
+def has_time_of_day(backend: Backend, times: Array, zone: tuple[float, ...] = ()) -> bool:
+    """Return whether any time is not midnight in a time zone, by default UTC."""
     step = max(1, len(times)) if is_on_device(backend) else ROWS_PER_BLOCK
     parts = (times[low : low + step] for low in range(0, len(times), step))
-    return any(bool(backend.to_host(((part % MICROSECONDS_A_DAY != 0) & (part != NAT)).any())) for part in parts)
+    for part in parts:
+        local = local_times(part, TimeZone.of(zone), backend.xp) if zone else part
+        if backend.to_host(((local % MICROSECONDS_A_DAY != 0) & (part != NAT)).any()):
+            return True
+    return False
 
 
 def _placed(target: Target, backend: Backend) -> Target:

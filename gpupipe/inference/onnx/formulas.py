@@ -15,6 +15,7 @@ from gpupipe.inference.targets.calendar import Integers
 
 if TYPE_CHECKING:
     from gpupipe.inference.onnx.graph import OnnxGraph
+    from gpupipe.typing import HostArray
 
 
 def finite(graph: OnnxGraph, x: str) -> str:
@@ -114,6 +115,21 @@ def bearing(graph: OnnxGraph, lat1: str, lon1: str, lat2: str, lon2: str) -> str
     degrees = graph.add("Mul", arctangent(graph, east, north), graph.constant(180.0 / math.pi, np.float64))
     is_west = graph.add("Less", degrees, graph.constant(0.0, np.float64))
     return graph.where(is_west, graph.add("Add", degrees, graph.constant(360.0, np.float64)), degrees)
+
+
+def local_time(graph: OnnxGraph, time: str, zone: HostArray) -> str:
+    """Return int64 times in a time zone, as `gpupipe_kernels.formulas.calendar.local_times`, by binary search."""
+    n = len(zone) // 2
+    depth = n.bit_length()
+    n_padded = 2**depth - 1
+    transitions = graph.constant(np.append(zone[:n], np.full(n_padded - n, np.iinfo(np.int64).max)))
+    position = graph.constant(0, np.int64)  # the number of transitions up to the time
+    for step in reversed(range(depth)):
+        further = graph.add("Add", position, graph.constant(2**step, np.int64))
+        last = graph.add("Gather", transitions, graph.add("Sub", further, graph.constant(1, np.int64)))
+        position = graph.where(graph.add("LessOrEqual", last, time), further, position)
+    offsets = graph.constant(np.pad(zone[n:], (0, n_padded - n), "edge"))
+    return graph.add("Add", time, graph.add("Gather", offsets, position))
 
 
 def radians(graph: OnnxGraph, degrees: str) -> str:

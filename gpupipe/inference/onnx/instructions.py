@@ -14,7 +14,7 @@ import numpy as np
 
 from gpupipe.inference.onnx import formulas
 from gpupipe.inference.targets.calendar import calendar_part
-from gpupipe_kernels.program.opcodes import MAX_DEGREES, MAX_TURNS, NAT, CalendarPart, Opcode
+from gpupipe_kernels.program.opcodes import MAX_DEGREES, MAX_TURNS, NAT, READS_ZONE, CalendarPart, Opcode
 from gpupipe_kernels.rows.lowering import FINITE
 from gpupipe_kernels.rows.records import DOUBLE, SINGLE, TIME
 
@@ -172,6 +172,8 @@ def _part(step: _InstructionNodes) -> str:
 
 def _calendar_part(step: _InstructionNodes, x: str) -> str:
     known = step.graph.where(step.is_nat(x), step.graph.constant(0, np.int64), x)
+    if step.first.op in READS_ZONE:
+        known = formulas.local_time(step.graph, known, np.array(step.first.params, np.int64))
     return calendar_part(formulas.IntegerNodes(step.graph), known, CalendarPart(step.first.arg))
 
 
@@ -234,6 +236,12 @@ def _index_part(step: _InstructionNodes) -> str:
     graph, x = step.graph, step.source()
     size = graph.constant([each.size for each in step.members], np.int64)
     return graph.where(step.is_nat(x), size, _calendar_part(step, x))
+
+
+def _index_local_part(step: _InstructionNodes) -> str:
+    graph, x = step.graph, step.source()
+    following = graph.add("Add", _calendar_part(step, x), graph.constant(1, np.int64))
+    return graph.where(step.is_nat(x), graph.constant(0, np.int64), following)
 
 
 def _index_bin(step: _InstructionNodes) -> str:
@@ -320,4 +328,6 @@ WRITERS: dict[int, NodeWriter] = {
     Opcode.BEARING: _bearing,
     Opcode.YEO_JOHNSON: _yeo_johnson,
     Opcode.BETWEEN: _between,
+    Opcode.LOCAL_PART: _part,
+    Opcode.INDEX_LOCAL_PART: _index_local_part,
 }

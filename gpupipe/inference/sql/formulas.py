@@ -6,6 +6,7 @@ Subexpressions that a formula reads more than once are named values of the query
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from sqlglot import exp
@@ -55,6 +56,18 @@ class IntegerExpressions(Integers[Expr]):
     def named(self, x: Expr) -> Expr:
         """Return x as a named value."""
         return self.query.define(x)
+
+
+def utc_offset(time: Expr, zone: Sequence[int], n: int, first: int = 0) -> Expr:
+    """Return the offset of a time zone from UTC as nested conditions; `first` to `n` are the offsets that may hold.
+
+    `zone`: transitions and offsets, as in `gpupipe_kernels.formulas.calendar.local_times`.
+    """
+    if first == n:
+        return integer(zone[len(zone) // 2 + n])
+    middle = (first + n) // 2
+    earlier, later = utc_offset(time, zone, middle, first), utc_offset(time, zone, n, middle + 1)
+    return case([(time < integer(zone[middle]), earlier)], later)
 
 
 def radians(degrees: Expr) -> Expr:

@@ -18,7 +18,7 @@ from gpupipe.inference.sql import formulas
 from gpupipe.inference.sql.dialect import Expr, all_of, case, column, integer, is_null, number
 from gpupipe.inference.sql.inputs import Cell
 from gpupipe.inference.targets.calendar import calendar_part
-from gpupipe_kernels.program.opcodes import MAX_DEGREES, MAX_TURNS, CalendarPart, Opcode
+from gpupipe_kernels.program.opcodes import MAX_DEGREES, MAX_TURNS, READS_ZONE, CalendarPart, Opcode
 from gpupipe_kernels.rows.lowering import FINITE
 from gpupipe_kernels.rows.records import DOUBLE, SINGLE
 
@@ -151,7 +151,11 @@ def _between(step: _Instruction) -> Value:
 
 
 def _calendar_part(step: _Instruction) -> Expr:
-    return calendar_part(formulas.IntegerExpressions(step.query), step.x, CalendarPart(step.own.arg))
+    time = step.x
+    if step.own.op in READS_ZONE:
+        zone = [int(entry) for entry in step.own.params]
+        time = step.query.define(time + formulas.utc_offset(time, zone, len(zone) // 2))
+    return calendar_part(formulas.IntegerExpressions(step.query), time, CalendarPart(step.own.arg))
 
 
 def _part(step: _Instruction) -> Value:
@@ -221,6 +225,11 @@ def _index_pair(step: _Instruction) -> Value:
 def _index_part(step: _Instruction) -> Value:
     found = _calendar_part(step)
     return Value(exp.Coalesce(this=found, expressions=[integer(step.own.size)]))
+
+
+def _index_local_part(step: _Instruction) -> Value:
+    following = exp.Paren(this=_calendar_part(step)) + integer(1)
+    return Value(exp.Coalesce(this=following, expressions=[integer(0)]))
 
 
 def _index_bin(step: _Instruction) -> Value:
@@ -301,6 +310,8 @@ WRITERS: dict[int, Writer] = {
     Opcode.INDEX_PAIR: _index_pair,
     Opcode.INDEX_PART: _index_part,
     Opcode.INDEX_BIN: _index_bin,
+    Opcode.LOCAL_PART: _part,
+    Opcode.INDEX_LOCAL_PART: _index_local_part,
     Opcode.ADD: _combine(exp.Add),
     Opcode.SUBTRACT: _combine(exp.Sub),
     Opcode.MULTIPLY: _combine(exp.Mul),

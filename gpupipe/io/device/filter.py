@@ -142,7 +142,7 @@ def _compared(numbers: DeviceNumbers, compare: Callable[[Array], Array]) -> _Tru
 
 def _literal(node: ast.expr, kind: pa.DataType) -> Any:
     value = ast.literal_eval(node)
-    if kind == MICROS:
+    if pa.types.is_timestamp(kind):
         return time_scalar(value, MICROS).value
     if isinstance(value, int) and not -(2**63) <= value < 2**63:  # no integer of an array module
         return math.copysign(math.inf, value) if pa.types.is_integer(kind) else float(value)

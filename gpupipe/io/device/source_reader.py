@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -191,6 +191,8 @@ def device_column(name: str, kind: pa.DataType, frame: Any, backend: DeviceBacke
     xp = backend.xp
     if pa.types.is_null(kind):
         return DeviceNumbers(xp.zeros(len(frame), "float64"), xp.zeros(len(frame), "bool"), pa.float64())
+    if pa.types.is_timestamp(kind) and kind.tz not in (None, "UTC"):  # readers of a device drop it
+        return replace(DeviceNumbers.of(frame[name], backend), type=pa.timestamp("us", kind.tz))
     return frame[name]
 
 

@@ -13,7 +13,6 @@ import pyarrow as pa
 
 from gpupipe.backends.base import Backend, DeviceBackend
 from gpupipe.table.schema import NAT
-from gpupipe.table.time_columns import MICROS
 from gpupipe.typing import Array, ArrayNamespace
 from gpupipe.units import TICKS_PER_SECOND
 
@@ -35,7 +34,8 @@ class DeviceNumbers:
         """Return the values of a series of numbers, booleans or times."""
         if series.dtype.kind == "M":
             micros = to_micros(*backend.ticks(series), backend.xp)
-            return cls(micros, micros != NAT, MICROS)
+            zone = str(getattr(getattr(series.dtype, "pyarrow_dtype", series.dtype), "tz", None) or "UTC")
+            return cls(micros, micros != NAT, pa.timestamp("us", None if zone == "UTC" else zone))
         name = getattr(series.dtype, "numpy_dtype", series.dtype).name
         kind = pa.from_numpy_dtype(name)
         if series.dtype.kind == "f":

@@ -6,11 +6,15 @@ time, after Howard Hinnant, "chrono-compatible low-level date algorithms" (days_
 
 from __future__ import annotations
 
-from typing import Any
+from functools import lru_cache
+from typing import Any, NamedTuple
+
+import numpy as np
 
 from gpupipe_kernels.program.opcodes import CalendarPart
 
 MICROSECONDS_A_DAY = 86_400_000_000
+BUCKET_BITS = 38
 
 
 def civil(days: Any) -> tuple[Any, Any, Any, Any]:
@@ -26,6 +30,41 @@ def civil(days: Any) -> tuple[Any, Any, Any, Any]:
     month = shifted_month + 3 - 12 * late
     year = year_of_era + era * 400 + late
     return year, month, day, day_of_year
+
+
+class TimeZone(NamedTuple):
+    """A time zone, with the position in its transitions by bucket of 2**38 microseconds, 3.2 days.
+
+    `counts` are the transitions before each bucket, the first of which is bucket `first`. `n_steps` is the largest
+    number of transitions in a bucket, 1 in all zones of tzdata. `transitions` and `offsets` end with as many
+    transitions that no time passes.
+    """
+
+    first: int
+    n_steps: int
+    counts: Any
+    transitions: Any
+    offsets: Any
+
+    @staticmethod
+    @lru_cache(maxsize=32)
+    def of(table: tuple[float, ...]) -> TimeZone:
+        """Return the time zone of a table as `Opcode.LOCAL_PART` reads it."""
+        zone, n = np.array(table, np.int64), len(table) // 2
+        first, last = (zone[[0, n - 1]] >> BUCKET_BITS).tolist() if n else (0, 0)
+        counts = np.searchsorted(zone[:n], np.arange(first, last + 2) << BUCKET_BITS)
+        n_steps = int(np.diff(counts).max())
+        transitions = np.pad(zone[:n], (0, n_steps + 1), constant_values=np.iinfo(np.int64).max)
+        return TimeZone(first, n_steps, counts, transitions, np.pad(zone[n:], (0, n_steps), "edge"))
+
+
+def local_times(time: Any, zone: TimeZone, xp: Any = np) -> Any:
+    """Return int64 times, of the namespace `xp`, in a time zone; the caller masks NAT."""
+    counts, transitions, offsets = map(xp.asarray, zone[2:])
+    found = counts.take(xp.clip((time >> BUCKET_BITS) - zone.first, 0, len(zone.counts) - 1))
+    for _ in range(zone.n_steps):
+        found += time >= transitions.take(found)
+    return time + offsets.take(found)
 
 
 def _is_leap(year: Any) -> Any:

@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from numpy import float32, float64, int32, uint64
+from numpy import float32, float64, int32, int64, uint64
 
 from gpupipe_kernels.formulas.calendar32 import part
 from gpupipe_kernels.launch import array_formula, formula
@@ -78,6 +78,14 @@ def bin_of(x, edges, first, size, lowest):
         else:
             n = half
     return int32(lowest + low)
+
+
+@array_formula
+def local_time(time, tables, first, size):
+    """Return a time in the time zone in ``tables[first:first + size]``: n transitions, and the n + 1 offsets."""
+    n = int32(size >> 1)
+    offset = tables[first + uint64(int32(n + bin_of(float64(time), tables, first, n, int32(0))))]
+    return time + int64(offset)
 
 
 @formula

@@ -81,6 +81,16 @@ def calendar_parts() -> Program:
     )
 
 
+def local_parts() -> Program:
+    """Return the program of the hour, day and hour as an index of a time, in a time zone with two transitions."""
+    zone, block = [0.0, 1e15, -17_762e6, -4 * 3600e6, 5.5 * 3600e6], BLOCKS.index("int64")
+    parts = [
+        (Opcode.LOCAL_PART, i, block, 0, part, 0, -1, 5) for i, part in enumerate((CalendarPart.HOUR, CalendarPart.DAY))
+    ]
+    index = (Opcode.INDEX_LOCAL_PART, -1, block, 0, CalendarPart.HOUR, 0, -1, 5)
+    return assemble([*parts, index, (Opcode.TAKE, 2, -1, -1, 0, 0, 0, 25)], zone, range(25), n_columns=3)
+
+
 def elapsed(origin: float, unit: float) -> Program:
     """Return the program of the time since `origin` in `unit` microseconds, and the microseconds between two times."""
     block = BLOCKS.index("int64")

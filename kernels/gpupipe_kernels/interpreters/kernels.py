@@ -106,6 +106,19 @@ def _calendar_of_numpy(time: HostArray) -> HostArray:
     return np.where(time[0] == NAT, np.nan, np.stack([parts[part] for part in CalendarPart])).T
 
 
+def _local_calendar_of_numpy(time: HostArray) -> HostArray:
+    *transitions, before, between, after = assembly.local_parts().params.astype(np.int64).tolist()
+    offset = np.select([time < transitions[0], time < transitions[1]], [before, between], after)
+    parts = _calendar_of_numpy(np.where(time == NAT, NAT, time + offset))
+    hour, day = parts[:, CalendarPart.HOUR], parts[:, CalendarPart.DAY]
+    return np.stack([hour, day, np.where(np.isnan(hour), 0, hour + 1)], axis=1)
+
+
+def _sample_transitions(rng: np.random.Generator, n: int) -> tuple[HostArray]:
+    near = rng.choice(assembly.local_parts().params[:2].astype(np.int64), n) + rng.integers(-2, 3, n)
+    return (np.where(rng.random(n) < 0.5, near, sample_times(rng, n, 1)),)
+
+
 def _elapsed_in_python(time: HostArray, origin: float, unit: float) -> HostArray:
     a, b = time.astype(object)  # whole numbers of any length
     since = np.where(a == NAT, np.nan, (a - int(origin)) / unit)
@@ -162,6 +175,14 @@ KERNELS = (
         _calendar_of_numpy,
         sample=lambda rng, n: (sample_times(rng, n, 1),),
         **_interpreted(assembly.calendar_parts),
+    ),
+    KernelDeclaration(
+        "local_parts", "hour, day and index of the hour of a time in a time zone with two transitions",
+        (_of("int64", 1),), _matrix(3),
+        "null; index 0", 0.0, 0.0,
+        _local_calendar_of_numpy,
+        sample=_sample_transitions,
+        **_interpreted(assembly.local_parts),
     ),
     KernelDeclaration(
         "elapsed", "time since an origin, and between two times; milliseconds are exact up to 285 years",

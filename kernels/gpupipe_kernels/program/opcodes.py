@@ -73,6 +73,9 @@ class Opcode(IntEnum):
     YEO_JOHNSON = 23  # acc = the power transformation of acc with exponent p[0]
     BETWEEN = 24  # acc = float32((x - y) * p[0]), y the time in row `arg` of the same block; a NAT gives NaN
     CALL = 25  # acc = the program's call number `size` on r[0], r[1], ..., acc; the call has its own null policy
+    # The time zone is params[param:param+size]: n transitions (UTC), then the n + 1 offsets from UTC between them.
+    LOCAL_PART = 26  # acc = calendar part `arg` of x in a time zone; times; NAT gives NaN
+    INDEX_LOCAL_PART = 27  # index = 1 + calendar part `arg` of x in a time zone, or 0 where x is NAT; times
 
 
 MAX_TURNS = 8_388_608.0
@@ -90,9 +93,21 @@ STARTS_SEGMENT = frozenset(
         Opcode.INDEX_PART,
         Opcode.INDEX_BIN,
         Opcode.BETWEEN,
+        Opcode.LOCAL_PART,
+        Opcode.INDEX_LOCAL_PART,
     }
 )
-WRITES_INDEX = frozenset({Opcode.INDEX, Opcode.INDEX_PAIR, Opcode.INDEX_FOLD, Opcode.INDEX_PART, Opcode.INDEX_BIN})
+READS_ZONE = frozenset({Opcode.LOCAL_PART, Opcode.INDEX_LOCAL_PART})
+WRITES_INDEX = frozenset(
+    {
+        Opcode.INDEX,
+        Opcode.INDEX_PAIR,
+        Opcode.INDEX_FOLD,
+        Opcode.INDEX_PART,
+        Opcode.INDEX_BIN,
+        Opcode.INDEX_LOCAL_PART,
+    }
+)
 READS_ACCUMULATOR = frozenset(Opcode) - STARTS_SEGMENT - WRITES_INDEX - {Opcode.TAKE}
 IS_FINITE = frozenset(
     {Opcode.ADD, Opcode.SUBTRACT, Opcode.MULTIPLY, Opcode.DIVIDE, Opcode.SCALE, Opcode.LOG1P, Opcode.YEO_JOHNSON}

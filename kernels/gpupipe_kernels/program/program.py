@@ -15,6 +15,7 @@ from gpupipe_kernels.program.opcodes import (
     OPERANDS,
     PART_SIZES,
     READS_ACCUMULATOR,
+    READS_ZONE,
     STARTS_SEGMENT,
     WRITES_INDEX,
     CalendarPart,
@@ -30,7 +31,9 @@ NO_TABLE = -1  # instead of an offset into the lookup tables
 BLOCKS_READ = {
     **dict.fromkeys((Opcode.EQUAL, Opcode.INDEX, Opcode.INDEX_PAIR), CODE_BLOCKS),
     **dict.fromkeys((Opcode.LOAD, Opcode.INDEX_BIN), NUMBER_BLOCKS),
-    **dict.fromkeys((Opcode.ELAPSED, Opcode.PART, Opcode.INDEX_PART, Opcode.BETWEEN), frozenset({TIME_BLOCK})),
+    **dict.fromkeys(
+        (Opcode.ELAPSED, Opcode.PART, Opcode.INDEX_PART, Opcode.BETWEEN, *READS_ZONE), frozenset({TIME_BLOCK})
+    ),
     Opcode.IS_NULL: NUMBER_BLOCKS | {TIME_BLOCK},
 }
 READS_LUTS = frozenset({Opcode.TAKE, Opcode.INDEX_BIN})
@@ -40,6 +43,7 @@ PARAMS_READ = {
 }  # fmt: skip
 
 ARRAYS = (("instructions", "int32", 2), ("params", "float64", 1), ("luts", "float32", 1))
+MOST_MICROSECONDS = 2**53  # in a time zone, which float64 holds exactly
 MOST_A_COLUMN = 1024  # instructions per column; the longest chain of ops has dozens
 
 
@@ -159,6 +163,7 @@ class Program:
         kept = self._instructions_of(frozenset(columns))
         places = {column: place for place, column in enumerate(columns)}
         params: list[float] = []
+        spans: dict[tuple[int, int], int] = {}  # instructions share the table of a time zone
         luts: list[npt.NDArray[np.float32]] = []
         calls: list[Call] = []
         n_luts = 0
@@ -167,8 +172,12 @@ class Program:
             param = row[Field.PARAM]
             lut = row[Field.LUT]
             size = row[Field.SIZE]
-            row[Field.PARAM], row[Field.LUT] = len(params), n_luts
-            params += self.params[param : param + n_params(row)].tolist()
+            span = param, n_params(row)
+            if span not in spans:
+                spans[span] = len(params)
+                params += self.params[param : param + span[1]].tolist()
+            row[Field.PARAM] = spans[span]
+            row[Field.LUT] = NO_TABLE if op in READS_ZONE else n_luts
             if op in READS_LUTS and not has_wide_edges(row):
                 luts.append(self.luts[lut : lut + size])
                 n_luts += size
@@ -290,8 +299,15 @@ class Program:
             raise ValueError("TAKE has no index")
         if op is Opcode.TAKE and reach > size:
             raise ValueError(f"TAKE looks up index {reach - 1} in a table of {size}")
-        if op in (Opcode.PART, Opcode.INDEX_PART):
+        if op in READS_ZONE:
+            zone = self.params[param : param + max(0, size)]
+            is_valid = size > 0 and size % 2 and (np.abs(zone) < MOST_MICROSECONDS).all()
+            if not is_valid or not (np.diff(zone[: size // 2]) > 0).all():
+                raise ValueError(f"{op.name} has a malformed time zone")
+        if op in (Opcode.PART, Opcode.INDEX_PART, *READS_ZONE):
             part = CalendarPart(arg)
+            if op is Opcode.INDEX_LOCAL_PART and part not in PART_SIZES:
+                raise ValueError(f"{part.name} cannot be an index")
             if op is Opcode.INDEX_PART and size < PART_SIZES.get(part, 2**31):
                 raise ValueError(f"{part.name} cannot index a table of {size}")
         if op is Opcode.INDEX:
@@ -304,6 +320,8 @@ class Program:
             return reach
         if op is Opcode.INDEX_PART:
             return size + 1
+        if op is Opcode.INDEX_LOCAL_PART:
+            return PART_SIZES[part] + 1
         if op is Opcode.INDEX_BIN:
             return arg + size + 1
         return reach
@@ -332,8 +350,9 @@ class Program:
 
 
 def has_wide_edges(row: Sequence[int]) -> bool:
-    """Return whether an instruction compares a float64 column with edges in the parameters."""
-    return bool(row[Field.OP] == Opcode.INDEX_BIN and row[Field.BLOCK] == WIDE_BLOCK)
+    """Return whether the table of an instruction is in the parameters: edges of a float64 column, or a time zone."""
+    op = int(row[Field.OP])
+    return bool(op in READS_ZONE or (op == Opcode.INDEX_BIN and row[Field.BLOCK] == WIDE_BLOCK))
 
 
 def n_params(row: Sequence[int]) -> int:
@@ -352,7 +371,8 @@ def _with_wide_edges(
     moved = instructions.copy()
     for row in moved:
         lut, size = row[Field.LUT], row[Field.SIZE]
-        if len(row) == len(Field) and has_wide_edges(row) and 0 <= lut <= len(luts) - max(size, 0):
+        is_bin = len(row) == len(Field) and row[Field.OP] == Opcode.INDEX_BIN and has_wide_edges(row)
+        if is_bin and 0 <= lut <= len(luts) - max(size, 0):
             edges = luts[lut : lut + size]
             middle = (edges.astype(np.float64) + np.nextafter(edges, np.float32(-np.inf))) / 2
             row[Field.PARAM], row[Field.LUT] = len(params), NO_TABLE

@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from gpupipe_kernels.program.opcodes import OPERANDS, WRITES_INDEX, Field, Opcode
+from gpupipe_kernels.program.opcodes import OPERANDS, READS_ZONE, WRITES_INDEX, Field, Opcode
 from gpupipe_kernels.program.program import Call, Program, n_params
 from gpupipe_kernels.rows.records import DOUBLE, KIND_OF_BLOCK, RecordLayout
 
@@ -54,7 +54,7 @@ class LoweredInstruction:
     arg, lut, size : int
         As in the program.
     params : tuple of float
-        Of a bin of float64 cells, its edges.
+        Of a bin of float64 cells, its edges; of a local time, the transitions and offsets of the time zone.
     call : Call, optional
         The user's kernel of a CALL.
     """
@@ -79,8 +79,8 @@ class LoweredInstruction:
 
     @property
     def has_wide_edges(self) -> bool:
-        """True if it compares a float64 cell with the edges in its parameters."""
-        return self.op == Opcode.INDEX_BIN and self.kind == DOUBLE
+        """True if its parameters are the edges that a float64 cell is compared with, or a time zone."""
+        return self.op in READS_ZONE or (self.op == Opcode.INDEX_BIN and self.kind == DOUBLE)
 
     @property
     def is_library(self) -> bool:
@@ -138,7 +138,7 @@ class LoweredProgram:
     ) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.float32], npt.NDArray[np.float64], npt.NDArray[np.float64]]:
         """Return the instructions for compiled code: int32 (n, 8), float32 (n, 2) and float64 (n, 2) parameters, edges.
 
-        Positions of cells are those in the flat array of their type; LUT of float64 edges is their offset among these.
+        Positions of cells are those in the flat array of their type; LUT of float64 tables is their offset among these.
         """
         rows = []
         wide = []
@@ -266,6 +266,7 @@ def _ordered(
 
 def _kind_of_work(each: LoweredInstruction) -> tuple[Any, ...]:
     """Return what must be equal for instructions to run as one call."""
-    part = each.arg if each.op in (Opcode.PART, Opcode.INDEX_PART) else 0
+    part = each.arg if each.op in (Opcode.PART, Opcode.INDEX_PART, *READS_ZONE) else 0
     call = each.size if each.op == Opcode.CALL else 0
-    return int(each.op), each.kind, part, call
+    zone = each.params if each.op in READS_ZONE else ()
+    return int(each.op), each.kind, part, call, zone

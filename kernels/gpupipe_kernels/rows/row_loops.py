@@ -8,7 +8,7 @@ import numpy as np
 from numpy import float32, int64
 
 from gpupipe_kernels.formulas.calendar32 import part
-from gpupipe_kernels.formulas.cells import NAN, bin_of, clip, elapsed, fill, finite, flag
+from gpupipe_kernels.formulas.cells import NAN, bin_of, clip, elapsed, fill, finite, flag, local_time
 from gpupipe_kernels.formulas.cells import between as time_between
 from gpupipe_kernels.launch import host_block, read_only
 from gpupipe_kernels.program.opcodes import NAT, Opcode
@@ -113,6 +113,14 @@ def _run_exact(
                 values[dst, i] = elapsed(times[of_8 + x], wide[k, 0], wide[k, 1])
             elif op == Opcode.BETWEEN:
                 values[dst, i] = time_between(times[of_8 + x], times[of_8 + y], wide[k, 0])
+            elif op == Opcode.LOCAL_PART:
+                time = times[of_8 + x]
+                local = local_time(time, edges, np.uint64(lut), size)
+                values[dst, i] = NAN if time == NAT else float32(part(local, arg))
+            elif op == Opcode.INDEX_LOCAL_PART:
+                time = times[of_8 + x]
+                local = local_time(time, edges, np.uint64(lut), size)
+                indices[dst, i] = 0 if time == NAT else part(local, arg) + 1
             elif op == Opcode.ADD:
                 values[dst, i] = finite(values[x, i] + values[y, i])
             elif op == Opcode.SUBTRACT:

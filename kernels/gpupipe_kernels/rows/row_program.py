@@ -8,8 +8,8 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from gpupipe_kernels.formulas.calendar import part
-from gpupipe_kernels.program.opcodes import NAT, Opcode
+from gpupipe_kernels.formulas.calendar import TimeZone, local_times, part
+from gpupipe_kernels.program.opcodes import NAT, READS_ZONE, Opcode
 from gpupipe_kernels.program.program import Program
 from gpupipe_kernels.reference import bearing, central_angle, degrees, in_float32, sine, yeo_johnson
 from gpupipe_kernels.rows.lowering import FINITE, InstructionGroup, LoweredInstruction, LoweredProgram, Positions, lower
@@ -130,6 +130,7 @@ class _GroupStep:
         self.wide = [np.array([[each.params[i]] for each in members], np.float64) for i in range(n_params)]
         with np.errstate(over="ignore"):
             self.narrow = [values.astype(np.float32) for values in self.wide]
+        self.zone = TimeZone.of(first.params) if first.op in READS_ZONE else None
         self.act = ACTIONS[first.op]
 
     def __call__(self, cells: Cells, registers: Registers) -> None:
@@ -142,6 +143,10 @@ class _GroupStep:
         of_kind = (cells.single, cells.double, cells.times, cells.codes)[kind]
         found: HostArray = of_kind.T.take(self.cell, axis=0)
         return found
+
+    def part(self, times: HostArray) -> Any:
+        """Return the calendar part of times, in the time zone of the members if they have one."""
+        return part(times if self.zone is None else local_times(times, self.zone), self.first.arg)
 
     def operand(self, registers: Registers, i: int = 0) -> Floats:
         """Return operand `i` of each member, shape (members, n)."""
@@ -177,7 +182,7 @@ def _between(step: _GroupStep, cells: Cells, at: Registers, out: Any) -> None:
 
 def _part(step: _GroupStep, cells: Cells, at: Registers, out: Any) -> None:
     x = step.source(cells)
-    out[:] = part(x, step.first.arg)
+    out[:] = step.part(x)
     np.copyto(out, np.nan, where=x == NAT)
 
 
@@ -226,7 +231,12 @@ def _index_pair(step: _GroupStep, cells: Cells, at: Registers, out: Any) -> None
 
 def _index_part(step: _GroupStep, cells: Cells, at: Registers, out: Any) -> None:
     x = step.source(cells)
-    np.copyto(out, np.where(x == NAT, step.size, part(x, step.first.arg)))
+    np.copyto(out, np.where(x == NAT, step.size, step.part(x)))
+
+
+def _index_local_part(step: _GroupStep, cells: Cells, at: Registers, out: Any) -> None:
+    x = step.source(cells)
+    np.copyto(out, np.where(x == NAT, 0, step.part(x) + 1))
 
 
 def _index_bin(step: _GroupStep, cells: Cells, at: Registers, out: Any) -> None:
@@ -297,4 +307,6 @@ ACTIONS: dict[int, Action] = {
     Opcode.YEO_JOHNSON: _yeo_johnson,
     Opcode.BETWEEN: _between,
     Opcode.CALL: _call,
+    Opcode.LOCAL_PART: _part,
+    Opcode.INDEX_LOCAL_PART: _index_local_part,
 }

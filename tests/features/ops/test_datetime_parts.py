@@ -63,14 +63,6 @@ def test_parts_can_be_scaled_like_any_number(fit) -> None:
     assert "t_month: 1 null imputed by the median" in made.notes
 
 
-def test_parts_of_days_and_of_zoned_times_are_those_of_utc(fit) -> None:
-    zoned = pd.Series(pd.to_datetime(["2024-03-09 23:30", "2024-03-10 03:30"])).dt.tz_localize("America/New_York")
-    got = fit({"t": zoned}, [{"datetime_parts": {"columns": "t", "parts": ["day", "hour"]}}]).training
-    utc = zoned.dt.tz_convert("UTC").dt
-    assert got["t_day"].tolist() == utc.day.tolist()
-    assert got["t_hour"].tolist() == utc.hour.tolist()
-
-
 def test_a_part_that_has_the_name_of_a_column_is_an_error(fit) -> None:
     frame = {"t": pd.to_datetime(["2024-01-01"]), "t_year": [1.0]}
     with pytest.raises(ConfigError, match="column 't_year' already exists"):

@@ -107,8 +107,10 @@ def test_a_bin_and_a_calendar_part_are_indices_too(counter: CategoryCounter, tab
         .to_numpy()
     )
     part = IndexTerm("INDEX_PART", "t", part=int(CalendarPart.HOUR))
+    local = IndexTerm("INDEX_LOCAL_PART", "t", part=int(CalendarPart.HOUR), edges=(5e14, 3_600e6, -7_200e6))
+    moved = np.where(t == NAT, 0, 1 + (t + np.where(t < 5e14, 3_600_000_000, -7_200_000_000)) // 3_600_000_000 % 24)
     with_b = IndexTerm("INDEX_PAIR", "b", stride=SIZES["b"][1])
-    cases = [(bins, bucket, 7), (part, hour, PART_SIZES[CalendarPart.HOUR] + 1)]
+    cases = [(bins, bucket, 7), (part, hour, PART_SIZES[CalendarPart.HOUR] + 1), (local, moved, 25)]
     for step, index, size in cases:
         alone = CategoryExpr("alone", ("x",), (step,), size, ())
         pair = CategoryExpr("pair", ("x", "b"), (step, with_b), size * SIZES["b"][1], ())

@@ -36,7 +36,7 @@ FEATURES: list[Any] = [
     {"bucketize": {"columns": "age", "bins": 4}},
     {"cross": {"columns": ["plan", "city"], "as": "plan_city"}},
     {"target_encode": {"columns": ["plan_city"], "folds": 2}},
-    {"cyclic": {"columns": ["since"], "parts": ["hour", "day_of_year"]}},
+    {"cyclic": {"columns": ["since"], "parts": ["hour", "day_of_year"], "zone": "America/New_York"}},
     {"datetime_parts": {"columns": ["since"], "parts": ["year", "month", "day", "is_month_end", "weekday"]}},
 ]
 

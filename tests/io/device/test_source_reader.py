@@ -245,6 +245,22 @@ def test_of_several_parquet_files_the_damaged_one_is_named(tmp_path: Path) -> No
     assert refused.value.where == str(path)
 
 
+class ZonelessDevice(PandasBackend):
+    """pandas that reads times with a time zone in UTC, as cuDF does."""
+
+    def read_columns(self, *arguments: Any) -> Any:
+        found = super().read_columns(*arguments)
+        return found.assign(t=found.t.astype(pd.ArrowDtype(pa.timestamp("us"))))
+
+
+def test_times_keep_their_time_zone_although_a_device_drops_it(tmp_path: Path) -> None:
+    times = pa.array([0, None, 5], pa.timestamp("us", "America/New_York"))
+    pq.write_table(pa.table({"t": times, "n": [1, 2, 3]}), tmp_path / "t.parquet")
+    source = Source(path=str(tmp_path / "t.parquet"), where="t < '1970-01-02' or n == 2")
+    found = compare(source, ZonelessDevice())
+    assert found.schema["t"].dtype == "timestamp[us, tz=America/New_York]" and found.n_rows == 3
+
+
 def test_nested_columns_are_dropped_with_a_note(tmp_path: Path, backend: PandasBackend) -> None:
     pq.write_table(pa.table({"l": [[1], []], "n": [1, 2]}), tmp_path / "t.parquet")
     assert compare(Source(path=str(tmp_path / "t.parquet")), backend).schema.names == ("n",)

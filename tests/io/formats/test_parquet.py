@@ -173,13 +173,22 @@ def test_numbers_and_times_become_the_plain_types(tmp_path: Path) -> None:
     assert [table.field(n).type for n in ("decimal", "half", "small_uint64", "large_uint64", "nothing", "tiny")] == [
         pa.decimal128(3, 2), pa.float32(), pa.uint64(), pa.uint64(), pa.float64(), pa.int8(),
     ]  # fmt: skip
-    assert [table.field(n).type for n in ("zoned", "nanos", "date")] == [micros] * 3
-    assert table.column("zoned").to_pylist() == [day, None]  # pyarrow takes the naive time as UTC
+    zoned = pa.timestamp("us", "America/New_York")
+    assert [table.field(n).type for n in ("zoned", "nanos", "date")] == [zoned, micros, micros]
+    assert table.column("zoned").cast(micros).to_pylist() == [day, None]  # pyarrow takes the naive time as UTC
     assert table.column("nanos").cast(pa.int64()).to_pylist() == [1, None]
     assert table.column("date").to_pylist() == [dt.datetime(2024, 2, 29), None]
     assert table.column("time").to_pylist() == [3600.5, None]
     assert table.column("large_uint64").to_pylist() == [1, 2**64 - 1]
     assert table.column("nothing").null_count == 2
+
+
+def test_times_of_files_in_two_zones_have_none(tmp_path: Path) -> None:
+    for name, zone in (("a", "Asia/Tokyo"), ("b", "Europe/Paris"), ("c", None)):
+        write(tmp_path / f"{name}.parquet", {"t": pa.array([7], pa.timestamp("us", zone))})
+    assert read_arrow(Source(path="*.parquet")).table["t"].cast(pa.int64()).to_pylist() == [7, 7, 7]
+    kinds = [str(read_arrow(Source(path=path)).table["t"].type) for path in ("*.parquet", "a.parquet")]
+    assert kinds == ["timestamp[us]", "timestamp[us, tz=Asia/Tokyo]"]
 
 
 def test_times_that_microseconds_cannot_hold_are_null_and_counted(tmp_path: Path) -> None:

@@ -59,6 +59,8 @@ class DeviceOpcode(IntEnum):
     PART = 33
     ELAPSED = 34
     BETWEEN = 35
+    LOCAL_PART = 36
+    INDEX_LOCAL_PART = 37
 
 
 OP, TO, ROW, ARG, LUT, SIZE = range(6)

@@ -12,7 +12,7 @@ from gpupipe_kernels.device import arrays
 from gpupipe_kernels.interpreters.cuda.loops import PANEL, Order
 from gpupipe_kernels.interpreters.cuda.opcodes import LINE, device_table
 from gpupipe_kernels.interpreters.cuda.schedule import ARG, LUT, OP, SIZE, Schedule, first_columns, schedule
-from gpupipe_kernels.program.opcodes import Opcode
+from gpupipe_kernels.program.opcodes import READS_ZONE, Opcode
 from gpupipe_kernels.program.program import Program, has_wide_edges
 from gpupipe_kernels.typing import DeviceArray
 
@@ -99,13 +99,20 @@ def device_program(program: Program) -> DeviceProgram:
 
 
 def _with_edges(plan: Schedule, program: Program) -> tuple[Schedule, npt.NDArray[np.float32]]:
-    """Return a schedule with the float64 edges of bins in its lookup tables, two words each, and these tables."""
+    """Return a schedule with the float64 tables in its lookup tables, two words for each entry, and these tables.
+
+    Those of time zones are converted to int64.
+    """
     instructions, tables = plan.instructions.copy(), [program.luts]
+    places = dict[tuple[int, int], int]()
     for row in instructions:
         if has_wide_edges(row):
-            first = int(row[LUT])
-            row[LUT] = sum(map(len, tables))
-            tables.append(program.params[first : first + row[SIZE]].view(np.float32))
+            span = int(row[LUT]), int(row[LUT] + row[SIZE])
+            if span not in places:
+                places[span] = sum(map(len, tables))
+                table = program.params[slice(*span)]
+                tables.append((table.astype(np.int64) if row[OP] in READS_ZONE else table).view(np.float32))
+            row[LUT] = places[span]
     return replace(plan, instructions=instructions), np.concatenate(tables)
 
 
@@ -122,7 +129,7 @@ def _gather_tables(
     for start, stop in zip(plan.groups.tolist(), plan.groups[1:].tolist(), strict=False):
         first, places = end, {}
         for row in instructions[start:stop]:
-            if row[OP] in (Opcode.TAKE, Opcode.INDEX_BIN):
+            if row[OP] in (Opcode.TAKE, Opcode.INDEX_BIN, *READS_ZONE):
                 table = int(row[LUT]), int(row[SIZE]) * (2 if has_wide_edges(row) else 1)
                 if table not in places:
                     places[table] = end

@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from gpupipe_kernels.formulas.angle import wave_parameters
 from gpupipe_kernels.program.opcodes import READS_ACCUMULATOR, Field, Opcode
-from gpupipe_kernels.program.program import PARAMS_READ, WIDE_BLOCK, Program
+from gpupipe_kernels.program.program import PARAMS_READ, Program, has_wide_edges
 
 OP, DST, BLOCK, ROW, ARG, LAST, LUT, SIZE = map(int, Field)
 """The values of `Field`, as indices for compiled code. Parameters are stored in separate tables here: instead of PARAM,
@@ -25,8 +25,8 @@ class Schedule:
     Attributes
     ----------
     instructions : ndarray of int32, shape (n, 8)
-        The independent segments of the program, reordered; PARAM is `LAST`, and LUT of a float64 column's edges is
-        their offset into the parameters.
+        The independent segments of the program, reordered; PARAM is `LAST`, and LUT of a float64 column's edges, or of
+        a time zone, is their offset into the parameters.
     groups : ndarray of int32, shape (groups + 1,)
         Offsets of the runs of segments that start with the same source column or write to the same panel of columns.
     scalars : ndarray of float32, shape (n, 3)
@@ -58,8 +58,8 @@ def schedule(program: Program, panel: int = 0) -> Schedule:
     ordered = table[np.concatenate(rows)] if rows else table[:0].copy()
     wide = np.array([_parameters(row, program) for row in ordered.tolist()]).reshape(-1, 2)
     scalars = [_scalars(op, pair) for op, pair in zip(ordered[:, OP].tolist(), wide.tolist(), strict=True)]
-    bins = (ordered[:, OP] == Opcode.INDEX_BIN) & (ordered[:, BLOCK] == WIDE_BLOCK)
-    ordered[bins, LUT] = ordered[bins, Field.PARAM]
+    is_wide = np.array([has_wide_edges(row) for row in ordered.tolist()], bool)
+    ordered[is_wide, LUT] = ordered[is_wide, Field.PARAM]
     ordered[:, LAST] = _is_last(ordered)
     groups = _groups(key[order] // max(1, panel), [len(part) for part in rows])
     with np.errstate(over="ignore"):  # NumPy converts such a parameter to infinity too

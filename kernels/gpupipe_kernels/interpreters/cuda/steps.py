@@ -13,7 +13,9 @@ from __future__ import annotations
 from numpy import float32, float64, int32, int64, uint32, uint64
 
 from gpupipe_kernels.formulas.angle import wave
+from gpupipe_kernels.formulas.calendar32 import part
 from gpupipe_kernels.formulas.cells import (
+    NAN,
     between,
     bin_of,
     clip,
@@ -33,6 +35,7 @@ from gpupipe_kernels.launch import array_formula, formula
 from gpupipe_kernels.program.opcodes import NAT
 
 ROWS_A_THREAD = 8
+NO_PART = -(2**31)
 
 
 @array_formula
@@ -231,24 +234,65 @@ def bin_index(x, tables, at, size, lowest):
 
 @array_formula
 def wide_bin_index(x, tables, at, size, lowest):
-    """Return the bin of a float64 number; the edges start at `at`, each in two words, the low word first."""
-    if x != x:
-        return int32(0)
-    low, n = int32(0), int32(size)
-    while n > int32(0):
-        half = int32(n >> int32(1))
-        word = at + uint64(2) * uint64(low + half)
-        if joined(tables[word].view(int32), tables[word + uint64(1)].view(int32)) <= x:
-            low, n = int32(low + half + int32(1)), int32(n - half - int32(1))
+    """Return the bin of a float64 number; the edges start at `at`."""
+    return int32(0) if x != x else int32(lowest + count_up_to(wide_entry, x, tables, at, size))
+
+
+@array_formula
+def local_part(time, tables, at, size, which):
+    """Return a calendar part in a time zone, `NO_PART` if the time is missing.
+
+    The n transitions of the zone, and the n + 1 offsets between them, start at `at`.
+    """
+    if time == NAT:
+        return int32(NO_PART)
+    n = int32(size >> 1)
+    return int32(part(time + time_entry(tables, at, n + count_up_to(time_entry, time, tables, at, n)), which))
+
+
+@formula
+def part_number(found):
+    """Return a calendar part as a number, NaN if the time is missing."""
+    return NAN if found == NO_PART else float32(found)
+
+
+@formula
+def next_index(found):
+    """Return 1 + a calendar part as an index, 0 if the time is missing."""
+    return int32(0) if found == NO_PART else int32(found + int32(1))
+
+
+@array_formula
+def count_up_to(entry, x, tables, at, size):
+    """Return the number of entries up to x of an ascending table."""
+    low, high = int32(0), int32(size)
+    while low < high:
+        middle = int32((low + high) >> int32(1))
+        if entry(tables, at, middle) <= x:
+            low = int32(middle + int32(1))
         else:
-            n = half
-    return int32(lowest + low)
+            high = middle
+    return low
+
+
+@array_formula
+def wide_entry(tables, at, i):
+    """Return entry `i` of the float64 table that starts at `at`, each in two words, the low word first."""
+    word = at + uint64(2) * uint64(i)
+    return joined(tables[word].view(int32), tables[word + uint64(1)].view(int32)).view(float64)
+
+
+@array_formula
+def time_entry(tables, at, i):
+    """Return entry `i` of the int64 table that starts at `at`, as `wide_entry`."""
+    word = at + uint64(2) * uint64(i)
+    return joined(tables[word].view(int32), tables[word + uint64(1)].view(int32))
 
 
 @array_formula
 def joined(low, high):
-    """Return the float64 number of two words, int32."""
-    return int64(int64(high) << int64(32) | int64(uint32(low))).view(float64)
+    """Return the 64 bits of two words, int32, as int64."""
+    return int64(int64(high) << int64(32) | int64(uint32(low)))
 
 
 @array_formula
@@ -260,7 +304,7 @@ def number(table, line, i):
 @array_formula
 def wide(table, line, i):
     """Return the float64 parameter `i` of the instruction that starts at `line`."""
-    return joined(table[line + uint64(WIDE + 2 * i)], table[line + uint64(WIDE + 2 * i + 1)])
+    return joined(table[line + uint64(WIDE + 2 * i)], table[line + uint64(WIDE + 2 * i + 1)]).view(float64)
 
 
 @array_formula
@@ -396,5 +440,11 @@ def execute(table, line, luts, moved, first, stride, has_fold, fold, stack, lane
         elif op == DeviceOpcode.BETWEEN:
             other = column(i64, uint64(uint32(arg)), first, stride)
             acc = each_pair(between, time, other, wide(table, line, 0))
+        elif op >= DeviceOpcode.LOCAL_PART:
+            found = each(local_part, time, luts, lut(table, line, moved), table[line + uint64(SIZE)], arg)
+            if op == DeviceOpcode.LOCAL_PART:
+                acc = each(part_number, found)
+            else:
+                ix = each(next_index, found)
     # Already float32, except in the simulator, where a formula returns a Python number.
     return each(float32, acc), ix

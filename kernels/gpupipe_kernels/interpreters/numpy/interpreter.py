@@ -11,8 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from gpupipe_kernels.formulas.calendar import part
-from gpupipe_kernels.program.opcodes import BLOCKS, NAT, Opcode
+from gpupipe_kernels.formulas.calendar import TimeZone, local_times, part
+from gpupipe_kernels.program.opcodes import BLOCKS, NAT, READS_ZONE, Opcode
 from gpupipe_kernels.program.program import Call, Program, has_wide_edges
 from gpupipe_kernels.reference import bearing, central_angle, degrees, in_float32, sine, yeo_johnson
 from gpupipe_kernels.threads import run_blocks
@@ -65,6 +65,8 @@ class _Step:
         self.params = program.params[param : param + 2].tolist()
         is_wide = has_wide_edges(row)
         self.lut = program.params[param : param + self.size] if is_wide else program.luts[lut : lut + self.size]
+        self.zone = TimeZone.of(tuple(self.lut.tolist())) if op in READS_ZONE else None
+        self.local = (block, source, param)  # identifies the local times
         self.fold = fold
 
 
@@ -76,6 +78,7 @@ class _Registers:
         self.index = np.empty(stop - start, np.intp)
         self.mask = np.empty(stop - start, bool)
         self.stack: list[Array] = []
+        self.local: tuple[Any, Array] | None = None
 
     def pop(self, n: int) -> list[Array]:
         """Pop and return the last `n` registers of the stack."""
@@ -125,8 +128,20 @@ def _elapsed(step: _Step, x: Any, acc: Any, at: _Registers) -> None:
 
 def _part(step: _Step, x: Any, acc: Any, at: _Registers) -> None:
     np.equal(x, NAT, out=at.mask)
-    _calendar(x, step.arg, acc)
+    _calendar(_local(step, x, at), step.arg, acc)
     np.copyto(acc, np.nan, where=at.mask)
+
+
+def _local(step: _Step, x: Any, at: _Registers) -> Any:
+    """Return times in the zone of an instruction; consecutive parts of a column share them."""
+    if step.zone is None:
+        return x
+    if at.local is None or at.local[0] != step.local:
+        found = np.empty_like(x)
+        for low in range(0, len(x), PART_ROWS):
+            found[low : low + PART_ROWS] = local_times(x[low : low + PART_ROWS], step.zone)
+        at.local = step.local, found
+    return at.local[1]
 
 
 def _calendar(x: Any, which: int, out: Any) -> None:
@@ -191,6 +206,13 @@ def _index_part(step: _Step, x: Any, acc: Any, at: _Registers) -> None:
     np.equal(x, NAT, out=at.mask)
     _calendar(x, step.arg, at.index)
     np.copyto(at.index, step.size, where=at.mask)
+
+
+def _index_local_part(step: _Step, x: Any, acc: Any, at: _Registers) -> None:
+    np.equal(x, NAT, out=at.mask)
+    _calendar(_local(step, x, at), step.arg, at.index)
+    at.index += 1
+    np.copyto(at.index, 0, where=at.mask)
 
 
 def _index_bin(step: _Step, x: Any, acc: Any, at: _Registers) -> None:
@@ -272,4 +294,6 @@ ACTIONS: dict[int, Action] = {
     Opcode.YEO_JOHNSON: _yeo_johnson,
     Opcode.BETWEEN: _between,
     Opcode.CALL: _call,
+    Opcode.LOCAL_PART: _part,
+    Opcode.INDEX_LOCAL_PART: _index_local_part,
 }

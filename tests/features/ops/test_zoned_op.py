@@ -1,0 +1,151 @@
+"""Calendar parts in time zones against pandas."""
+
+from __future__ import annotations
+
+import os
+import struct
+import subprocess
+import sys
+from datetime import datetime
+from importlib import resources
+from pathlib import Path
+from zoneinfo import TZPATH, ZoneInfo, available_timezones
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pydantic import ValidationError
+
+import gpupipe as gp
+from gpupipe.errors import ConfigError
+from gpupipe.features import OPS
+from gpupipe.features.ops.zoned_op import zone_table
+from gpupipe_kernels.formulas.calendar import TimeZone, local_times
+from tests.examples import examples
+
+ZONES = sorted(available_timezones())
+PARTS = ["year", "month", "day", "weekday", "hour", "minute", "second", "day_of_year"]
+TIMES = st.lists(st.datetimes(datetime(1800, 1, 1), datetime(2100, 12, 1)) | st.none(), min_size=1, max_size=20)
+SECOND = 1_000_000
+MOMENTS = ["2024-03-10 06:59:59", "2024-03-10 07:00:00", "2024-11-03 05:30:00", "2024-11-03 06:30:00"]
+"""Around the change to and from daylight saving time in New York: the last two have the same local time."""
+
+
+def binary_zone(name: str) -> bytes:
+    found = [path for folder in TZPATH if (path := Path(folder, name)).is_file()]
+    return found[0].read_bytes() if found else resources.files("tzdata.zoneinfo").joinpath(name).read_bytes()
+
+
+def transitions_in(zone: bytes) -> np.ndarray:
+    """Return the transitions that a file lists, in microseconds: the second block of RFC 8536, of 64 bits."""
+    n_utc, n_standard, n_leaps, n_times, n_types, n_letters = struct.unpack(">6l", zone[20:44])
+    start = 44 + n_times * 5 + n_types * 6 + n_letters + n_leaps * 8 + n_standard + n_utc
+    (n_times,) = struct.unpack(">l", zone[start + 32 : start + 36])
+    seconds = np.frombuffer(zone, ">i8", n_times, start + 44).astype(np.int64)
+    return seconds[seconds > -(2**40)] * SECOND
+
+
+def test_every_zone_has_the_local_times_of_pandas_around_all_transitions() -> None:
+    around = np.array([-SECOND, -1, 0, 1, SECOND])
+    grid = np.arange(-5_300_000_000, 4_133_900_000, 12 * 86_400) * SECOND  # from 1802 to 2100
+    zones = {binary_zone(name): name for name in ZONES}
+    assert len(zones) > 300
+    for content, name in zones.items():
+        table = zone_table(name)
+        own = np.array(table[: len(table) // 2], np.int64)
+        edges = np.concatenate([own, transitions_in(content)])
+        times = np.concatenate([grid, (edges[:, None] + around).ravel()])
+        expected = pd.DatetimeIndex(times.view("M8[us]"), tz="UTC").tz_convert(ZoneInfo(name)).tz_localize(None)
+        found = local_times(times, TimeZone.of(table)) if table else times
+        np.testing.assert_array_equal(found.view("M8[us]"), expected.to_numpy(), err_msg=name)
+
+
+@examples(40)
+@given(times=TIMES, zone=st.sampled_from([*ZONES, "+05:30", "-00:01"]), is_typed=st.booleans())
+def test_parts_in_any_zone_match_pandas(fit, times: list, zone: str, is_typed: bool) -> None:
+    plain = pd.Series(times, dtype="datetime64[us]")
+    column = plain.dt.tz_localize("UTC").dt.tz_convert(zone)
+    stated = {} if is_typed else {"zone": zone}
+    ops = [{op: {"columns": "t", "parts": parts, **stated}} for op, parts in (
+        ("datetime_parts", PARTS), ("cyclic", ["hour", "weekday", "month"])
+    )]  # fmt: skip
+    made = fit({"t": column if is_typed else plain}, ops, view="codes")
+    for part in PARTS:
+        expected = getattr(column.dt, "day_of_week" if part == "weekday" else part).to_numpy(float, na_value=np.nan)
+        np.testing.assert_array_equal(made.training[f"t_{part}"], expected)
+    for part, period in (("hour", 24), ("weekday", 7), ("month", 12)):
+        value = made.training[f"t_{part}"] - (part == "month")
+        np.testing.assert_allclose(
+            made.training[f"t_{part}_sin"], np.sin(value * 2 * np.pi / period).fillna(0), atol=1e-6
+        )
+    pd.testing.assert_frame_equal(made.serve({"t": plain}), made.training)
+
+
+@pytest.mark.parametrize(
+    "convert", [pd.DataFrame, pl.from_pandas, pa.Table.from_pandas], ids=["pandas", "polars", "Arrow"]
+)
+def test_the_zone_of_a_column_is_the_default(fit, convert) -> None:
+    frame = pd.DataFrame({"t": pd.to_datetime(MOMENTS).tz_localize("UTC").tz_convert("America/New_York")})
+    arrow = pa.Table.from_pandas(frame) if convert is pd.DataFrame else pa.table(convert(frame))
+    parts = {"columns": "t", "parts": ["hour"]}
+    made = fit(arrow, [{"datetime_parts": parts}])
+    assert made.training["t_hour"].tolist() == [1, 3, 1, 1]
+    assert "calendar parts of 't' are in its time zone, America/New_York; zone: UTC keeps them in UTC" in made.notes
+    assert [state.get("zone") for state in made.features.states] == ["America/New_York"]
+    plain = fit(arrow, [{"datetime_parts": {**parts, "zone": "UTC"}}])
+    assert plain.training["t_hour"].tolist() == [6, 7, 5, 6]
+    assert "time zone" not in plain.notes
+
+
+def test_parts_of_a_column_share_one_table(fit) -> None:
+    parts = {"columns": "t", "zone": "America/New_York"}
+    program = fit({"t": pd.to_datetime(MOMENTS)}, [{"datetime_parts": parts}, {"cyclic": parts}]).features.program
+    size = len(zone_table("America/New_York"))
+    for made in (program, program.of_columns(range(program.n_columns)[::-1])):
+        assert size <= len(made.params) < 2 * size
+
+
+def test_midnight_in_the_zone_of_a_column_is_no_time_of_day(fit) -> None:
+    days = pd.date_range("2024-03-01", periods=40, tz="America/New_York")
+    assert not [name for view in ("codes", "dense") for name in fit({"t": days}, view=view).names if "hour" in name]
+
+
+def test_unknown_zones_are_refused_with_advice(fit) -> None:
+    op = OPS.get("datetime_parts")
+    with pytest.raises(ValidationError, match=r"such as America/New_York, got 'America/NewYork'.*America/New_York"):
+        op.model_validate({"columns": "t", "zone": "America/NewYork"})
+    with pytest.raises(ValidationError, match=r"expected the name of one time zone.*a zone for each row"):
+        op.model_validate({"columns": "t", "zone": {"column": "tz"}})
+    table = pa.table({"t": pa.array([0], pa.timestamp("us", "Mars/Olympus"))})
+    with pytest.raises(ConfigError, match="column 't': expected a time zone such as") as caught:
+        fit(table, [{"cyclic": "t"}])
+    assert "- cyclic: {columns: t, zone: UTC}" in caught.value.fix
+    fit(table, [{"cyclic": {"columns": "t", "zone": "UTC"}}])
+
+
+SERVE = """
+import sys
+sys.modules["tzdata"] = None
+from zoneinfo import ZoneInfo, available_timezones
+assert not available_timezones()
+import gpupipe as gp
+model, rows = gp.load_model(sys.argv[1]), [{"t": text} for text in sys.argv[2:]]
+print(*model.predict(rows).tolist(), *model.scorer().predict(rows).tolist())
+"""
+
+
+def test_a_model_needs_no_time_zone_database(tmp_path: Path) -> None:
+    hours = pd.date_range("2024-01-01", periods=400, freq="h", tz="UTC")
+    local = hours.tz_convert("Asia/Kathmandu")
+    frame = pd.DataFrame({"t": local, "y": local.hour.to_numpy(float)})
+    features = [{"datetime_parts": {"columns": "t", "parts": ["hour"]}}]
+    pipeline = gp.Pipeline(frame, target="y", features=features, models=["ridge"])
+    run = pipeline.run(tmp_path / "run", quiet=True)
+    command = [sys.executable, "-c", SERVE, str(run.path), "2024-06-01T00:00", "2024-06-01T18:20"]
+    done = subprocess.run(command, env={**os.environ, "PYTHONTZPATH": ""}, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    np.testing.assert_allclose(list(map(float, done.stdout.split())), [5, 0, 5, 0], atol=0.1)
