@@ -52,3 +52,10 @@ def test_columns_of_different_types_are_compared_exactly() -> None:
 def test_a_number_of_too_many_digits_is_refused_with_the_limit() -> None:
     with pytest.raises(SchemaError, match="at most 76 digits; found one of 80"):
         filter_rows(pa.table({"x": [1]}), f"x < {10**79}")
+
+
+def test_times_in_different_zones_are_compared_as_moments() -> None:
+    zoned = pa.array([5, 6, None], pa.timestamp("us", "Asia/Tokyo"))
+    table = pa.table({"t": zoned, "u": pa.array([6, 6, 6], pa.timestamp("us"))})
+    assert filter_rows(table, "t < u")["t"].to_pylist() == zoned[:1].to_pylist()
+    assert filter_rows(table, "t >= '1970-01-01T00:00:00.000006'")["t"].to_pylist() == zoned[1:2].to_pylist()

@@ -35,6 +35,8 @@ def stored_type(field: pa.Field) -> pa.DataType | None:
         return stored_type(field.with_type(kind.storage_type))
     if is_text(kind):
         return pa.string()
+    if pa.types.is_timestamp(kind) and kind.tz:  # that of the session, not of the column
+        return pa.timestamp(kind.unit, "UTC")
     if pa.types.is_binary_view(kind):
         return pa.binary()
     return None if pa.types.is_interval(kind) or pa.types.is_union(kind) else kind

@@ -101,15 +101,18 @@ def test_the_zone_of_a_column_is_the_default(fit, convert) -> None:
     assert "time zone" not in plain.notes
 
 
-def test_parts_of_a_column_share_one_table(fit) -> None:
-    parts = {"columns": "t", "zone": "America/New_York"}
-    program = fit({"t": pd.to_datetime(MOMENTS)}, [{"datetime_parts": parts}, {"cyclic": parts}]).features.program
+def test_columns_of_one_zone_share_its_table(fit) -> None:
+    parts = {"columns": "@datetime", "zone": "America/New_York"}
+    times = {"t": pd.to_datetime(MOMENTS), "u": pd.to_datetime(MOMENTS[::-1])}
+    made = fit(times, [{"datetime_parts": parts}, {"cyclic": parts}])
+    assert made.training["u_hour"].tolist() == made.training["t_hour"].tolist()[::-1] == [1, 1, 3, 1]
+    program = made.features.program
     size = len(zone_table("America/New_York"))
-    for made in (program, program.of_columns(range(program.n_columns)[::-1])):
-        assert size <= len(made.params) < 2 * size
+    for each in (program, program.of_columns(range(program.n_columns)[::-1])):
+        assert size <= len(each.params) < 2 * size
 
 
-def test_midnight_in_the_zone_of_a_column_is_no_time_of_day(fit) -> None:
+def test_days_that_begin_at_local_midnight_have_no_hour(fit) -> None:
     days = pd.date_range("2024-03-01", periods=40, tz="America/New_York")
     assert not [name for view in ("codes", "dense") for name in fit({"t": days}, view=view).names if "hour" in name]
 

@@ -84,6 +84,12 @@ def test_rows_of_a_large_result_are_complete_and_in_order(postgresql: Postgresql
         assert pq.read_metadata(file.path).num_row_groups > 1
 
 
+def test_the_time_zone_of_a_session_is_not_that_of_a_column() -> None:
+    table = pa.table({"t": pa.array([5], pa.timestamp("us", "Asia/Tokyo"))})
+    file = copy_table(OpenTable("rows", table.schema, iter(table.to_batches())), with_nested=False)
+    assert pq.read_table(file.path)["t"].type == pa.timestamp("us", "UTC")
+
+
 @settings(max_examples=40, deadline=None)
 @given(st.data())
 def test_the_pin_depends_on_the_rows_not_on_their_batches(data: st.DataObject) -> None:

@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gpupipe_kernels.interpreters.numpy import interpreter as numpy_interpreter
-from gpupipe_kernels.program.opcodes import BLOCKS, Opcode
-from gpupipe_kernels.program.program import Program
+from gpupipe_kernels.program.opcodes import BLOCKS, CalendarPart, Opcode
+from gpupipe_kernels.program.program import NO_TABLE, Program
 from gpupipe_kernels.rows.lowering import lower
 from gpupipe_kernels.rows.records import CODE, DOUBLE, KIND_OF_BLOCK, SINGLE, TIME, RecordLayout
 from gpupipe_kernels.rows.row_program import RowProgram
@@ -54,6 +54,14 @@ def test_random_programs_have_the_bits_of_the_whole_table(engine, seed: int, n: 
     assert_same_bits(compiled.run(records_of(blocks, slice(n))), expected)
     for row in range(min(n, 3)):
         assert_same_bits(compiled.run(records_of(blocks, slice(row, row + 1))), expected[row : row + 1])
+
+
+def test_equal_parts_in_two_zones_are_two_groups() -> None:
+    rows = [[Opcode.LOCAL_PART, i, *TIMES[0], CalendarPart.HOUR, i, NO_TABLE, 1] for i in range(2)]
+    program = Program(np.array(rows, np.int32), np.array([0.0, 3_600e6]), np.empty(0, np.float32), 2)
+    blocks, _ = random_table(np.random.default_rng(3), 9)
+    found = RowProgram(program, POSITIONS, LAYOUT).run(records_of(blocks, slice(9)))
+    assert_same_bits(found, of_table(program, blocks, 9))
 
 
 def test_equal_instructions_run_as_one_group() -> None:
