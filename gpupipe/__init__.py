@@ -48,6 +48,7 @@ _HOMES = {
     "PredictionWarning": "gpupipe.user_warnings",
     "QualityError": "gpupipe.errors",
     "QuoteError": "gpupipe.errors",
+    "Reproduction": "gpupipe.pipeline.provenance.reproduction",
     "RowError": "gpupipe.errors",
     "RowSizeError": "gpupipe.errors",
     "Run": "gpupipe.pipeline.result",
@@ -68,6 +69,7 @@ _HOMES = {
     "load_run": "gpupipe.pipeline.result",
     "load_scorer": "gpupipe.inference.scorer.load",
     "predict_into_table": "gpupipe.inference.scoring.merged_scores",
+    "reproduce_run": "gpupipe.pipeline.provenance.reproduction",
     "run": "gpupipe.pipeline.api.pipeline",
     "to_jax": "gpupipe.tensors.exchange",
     "to_tensorflow": "gpupipe.tensors.exchange",
@@ -112,6 +114,8 @@ if TYPE_CHECKING:  # the same names again: type checkers do not run `__getattr__
     from gpupipe.pipeline.comparison.comparison import compare_runs as compare_runs
     from gpupipe.pipeline.comparison.run_list import list_runs as list_runs
     from gpupipe.pipeline.dossier.dossier import write_dossier as write_dossier
+    from gpupipe.pipeline.provenance.reproduction import Reproduction as Reproduction
+    from gpupipe.pipeline.provenance.reproduction import reproduce_run as reproduce_run
     from gpupipe.pipeline.result import Run as Run
     from gpupipe.pipeline.result import load_run as load_run
     from gpupipe.pipeline.update.update import ModelUpdate as ModelUpdate

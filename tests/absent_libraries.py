@@ -23,7 +23,9 @@ Report = TypeVar("Report", pytest.TestReport, pytest.CollectReport)
 # Import names, and the names in commands that install them, where these differ.
 LIBRARIES = {
     "aiohttp": "aiohttp",
+    "OpenSSL": "sign",
     "catboost": "catboost",
+    "cyclonedx": "cyclonedx-python-lib",
     "deltalake": "delta",
     "flask": "flask",
     "ipykernel": "ipykernel",
@@ -31,6 +33,7 @@ LIBRARIES = {
     "kubernetes_validate": "kubernetes-validate",
     "mapie": "mapie",
     "mlflow": "mlflow",
+    "model_signing": "sign",
     "nbclient": "nbclient",
     "nbformat": "nbformat",
     "nvidia": "test-all",  # compilers for its devices

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gpupipe.artifact.reader import ArtifactReader
+from gpupipe.artifact.reader import ArtifactReader, PathLike, trusted_keys
 from gpupipe.artifact.writer import ArtifactWriter
 
-__all__ = ["ArtifactReader", "ArtifactWriter"]
+__all__ = ["ArtifactReader", "ArtifactWriter", "PathLike", "trusted_keys"]

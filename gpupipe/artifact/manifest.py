@@ -1,7 +1,8 @@
 """manifest.json: the metadata of a model directory, with the hash of each file and of the manifest itself.
 
 The only valid bytes of the file are `render` of its values: other whitespace or escapes are rejected, so that any
-changed byte is detected. The hashes detect corruption and careless edits. They are not a signature.
+changed byte is detected. The hashes detect corruption and careless edits. They are not a signature, which is
+`gpupipe.artifact.signature`.
 """
 
 from __future__ import annotations
@@ -26,6 +27,10 @@ FORMAT = "gpupipe-model"
 FORMAT_VERSION = 2
 NAME = "manifest.json"
 CARD = "README.md"  # the model card: not listed and never read, so that its reader may edit it
+SIGNATURE = "model.sig"
+PROVENANCE = "provenance.json"
+BOM = "bom.json"  # bill of materials
+ATTACHED = (CARD, SIGNATURE, PROVENANCE, BOM)  # for people and other programs: not listed, and no parts of the model
 # Supported earlier versions, each with a function from its values to those of the next version. A change in the meaning
 # of a manifest or part needs a new version and an entry here, unless every earlier gpupipe reads it correctly.
 MIGRATIONS: Mapping[int, Callable[[dict[str, Any]], dict[str, Any]]] = {
@@ -52,10 +57,11 @@ def render(values: Mapping[str, Any]) -> bytes:
     return _dump(content)
 
 
-def load(folder: Path) -> tuple[dict[str, Any], bytes]:
+def load(folder: Path, sha256: str | None = None) -> tuple[dict[str, Any], bytes]:
     """Return the values of the manifest in `folder`, checked against its own hash, and its bytes.
 
-    Raise ArtifactError if it is missing, corrupt, altered, too large, or has an unsupported format or version.
+    `sha256` is that of the file if it was signed. Raise ArtifactError if it is missing, corrupt, altered, too large, or
+    has an unsupported format or version.
     """
     path = folder / NAME
     try:
@@ -69,6 +75,8 @@ def load(folder: Path) -> tuple[dict[str, Any], bytes]:
         raise refuse(path, f"cannot be read: {error.strerror or error}") from error
     if len(raw) > MAX_BYTES:
         raise refuse(path, f"exceeds {MAX_BYTES // MIB} MiB")
+    if sha256 is not None and hashlib.sha256(raw).hexdigest() != sha256:
+        raise refuse(path, "has changed since the signature was verified")
     values = parse_part(raw, {...: object}, path)
     _check_version(path, values)
     if not _is_rendered(values, raw):

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+from collections.abc import Sequence
 from io import BufferedReader
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,24 +15,41 @@ from typing import TYPE_CHECKING, Any
 from gpupipe.artifact import manifest
 from gpupipe.artifact.untrusted.archives import read_arrays
 from gpupipe.artifact.untrusted.shapes import Shape
-from gpupipe.errors import ArtifactError
+from gpupipe.errors import ArtifactError, ConfigError
 
 if TYPE_CHECKING:
     import numpy as np
 
+PathLike = str | os.PathLike[str]
+
+
+def trusted_keys(trust: PathLike | Sequence[PathLike] | None) -> tuple[str, ...]:
+    """Return the argument `trust` of `gpupipe.load_model` as absolute paths; raise ConfigError if it is empty."""
+    if trust is None:
+        return ()
+    if not trust:
+        raise ConfigError("expected trusted keys; got none", where="trust", fix="name a key, or omit trust")
+    return tuple(os.path.abspath(key) for key in ([trust] if isinstance(trust, str | os.PathLike) else trust))
+
 
 class ArtifactReader:
-    """A model directory whose files are all present, unaltered and listed; only the model card may be unlisted.
+    """A model directory whose files are all present, unaltered and listed; only the attached files may be unlisted.
 
-    `manifest` has the values of manifest.json, `manifest_bytes` its content.
+    `manifest` has the values of manifest.json, `manifest_bytes` its content. With `trust`, the signature is verified
+    before anything is parsed: see `gpupipe.artifact.signature.verify_signature`.
 
     Raise ArtifactError if a file is missing, altered, unlisted or not a regular file, or the format version is not
     supported; the message names the file. Methods raise it if a part does not exist or does not parse.
     """
 
-    def __init__(self, folder: Path) -> None:
-        self.folder = Path(folder)
-        self.manifest, self.manifest_bytes = manifest.load(self.folder)
+    def __init__(self, folder: Path, trust: tuple[str, ...] = ()) -> None:
+        self.folder, self.trust = Path(folder), trust
+        signed = None
+        if trust:
+            from gpupipe.artifact.signature import verify_signature
+
+            signed = verify_signature(self.folder, trust)
+        self.manifest, self.manifest_bytes = manifest.load(self.folder, signed)
         self._files: dict[str, dict[str, Any]] = self.manifest["files"]
         self._check_listing()
         for name in self._files:
@@ -71,7 +89,7 @@ class ArtifactReader:
         return content
 
     def _check_listing(self) -> None:
-        allowed = {manifest.NAME, manifest.CARD, *self._files}
+        allowed = {manifest.NAME, *manifest.ATTACHED, *self._files}
         for path in sorted(self.folder.iterdir()):
             if path.is_symlink() or not path.is_file():
                 raise manifest.refuse(path, "is not a regular file")

@@ -94,7 +94,7 @@ class ArtifactWriter:
         taken = sorted(set(content) & set(manifest.OWN_KEYS))
         if taken:
             raise ArtifactError(f"reserved manifest keys in content: {', '.join(taken)}", where=str(self.folder))
-        found = {path.name for path in self.folder.iterdir()} - {manifest.NAME, manifest.CARD}
+        found = {path.name for path in self.folder.iterdir()} - {manifest.NAME, *manifest.ATTACHED}
         if found != set(self._names):
             odd = ", ".join(sorted(found ^ set(self._names)))
             raise ArtifactError(f"unwritten or unregistered parts: {odd}", where=str(self.folder))

@@ -34,6 +34,8 @@ COMMANDS = {
     "rollback": "Return to the generation of a folder that was current before.",
     "history": "List the generations of a model or folder, with their verdicts and promotions.",
     "verify": "Check that a model predicts on this machine what it predicted in training.",
+    "sign": "Sign a model, with its provenance and bill of materials.",
+    "reproduce": "Repeat a run, and compare every file with those of the run.",
     "runs": "List runs: target, best model, metric, device and time of each.",
     "compare": "Compare runs: metrics with intervals, settings, columns, data and versions.",
     "diff": "Compare two models, and their predictions for the same rows.",
@@ -106,8 +108,8 @@ def cli(invocation: Invocation, debug: bool) -> None:
 def main(args: Sequence[str] | None = None) -> int:
     """Run the command line `args` (default: ``sys.argv``) and return the exit code.
 
-    0 success, 1 internal error or a condition of `gpupipe diff`, 2 configuration or usage, 3 does not fit, 4 device
-    requirement not met, 5 data, 130 interrupted, 143 terminated.
+    0 success, 1 internal error, a condition of `gpupipe diff` or a difference of `gpupipe reproduce`, 2 configuration
+    or usage, 3 does not fit, 4 device requirement not met, 5 data, 130 interrupted, 143 terminated.
     """
     invocation = Invocation()
     if args is None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -95,7 +95,8 @@ def command(
     inputs = [*scoring_inputs(old, data, settings.tables), *scoring_inputs(new, None, None)]
     for path in filter(None, (html, output)):
         require_no_conflict(path, inputs)
-    models = [load_model(path, settings.device, allow_code=settings.allow_code) for path in (old, new)]
+    own: dict[str, Any] = {"allow_code": settings.allow_code, "trust": settings.trust}
+    models = [load_model(path, settings.device, **own) for path in (old, new)]
     table = None
     if data is not None:
         further = adjust_tables(models[1], settings.tables, settings.adjust)

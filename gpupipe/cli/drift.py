@@ -75,7 +75,8 @@ def command(
         from gpupipe.inference.model import load_model
         from gpupipe.inference.scoring.cluster import absolute_path
 
-        local = load_model(model, "cpu", allow_code=settings.allow_code)  # the device is that of the workers
+        # The device is that of the workers.
+        local = load_model(model, "cpu", allow_code=settings.allow_code, trust=settings.trust)
         source = settings.adjust(local.source_of(absolute_path(data)))
         found = detect_on_cluster(local, source, settings_of(cluster), by, settings.device, settings.log)
     return show_report(found, fail_on is not None and found.reaches(fail_on))

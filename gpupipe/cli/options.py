@@ -47,6 +47,8 @@ no_code_option = click.option(
 allow_code_option = click.option(
     "--allow-code", is_flag=True, help="Run the Python code in the model: kernels written by its author."
 )
+TRUST_HELP = "Refuse a model that this key has not signed: a public key or certificate in PEM. Repeatable."
+trust_option = click.option("--trust", metavar="KEY", multiple=True, help=TRUST_HELP)
 table_option = click.option(
     "--table", "tables", metavar="NAME=FILE", multiple=True, help="A further table of the model, by name. Repeatable."
 )
@@ -129,6 +131,11 @@ def writable_file(ctx: click.Context, param: click.Parameter, value: Path | None
     return value
 
 
+def force_option(help: str) -> Callable[[Command], Command]:
+    """Return the option ``--force``, without which no output of the command replaces a file."""
+    return click.option("--force", is_flag=True, is_eager=True, expose_value=False, callback=_set_policy, help=help)
+
+
 def output_file_option(
     help: str,
     *further: str,
@@ -142,7 +149,7 @@ def output_file_option(
     """
     attributes = {"metavar": "FILE", "callback": writable_file, **attributes}
     option = click.option("-o", "--output", *further, name, type=click.Path(path_type=Path), help=help, **attributes)
-    flag = click.option("--force", is_flag=True, is_eager=True, expose_value=False, callback=_set_policy, help=force)
+    flag = force_option(force)
     return lambda command: option(flag(command))
 
 

@@ -18,6 +18,7 @@ from gpupipe.cli.options import (
     parse_tables,
     require_date,
     table_option,
+    trust_option,
     untrusted_options,
 )
 from gpupipe.cli.source_options import parse_source_options, rewrite_terms, source_option, use_command_line_terms
@@ -43,6 +44,7 @@ def scoring_options(as_of: str, document: str = "", cluster: str = "") -> Callab
         table_option,
         click.option("--as-of", metavar="DATE", help=f"{as_of} instead of the training cut-offs."),
         device_option,
+        trust_option,
     ]
     if cluster:
         text = f"{cluster} on Dask workers: started on this machine (local), or those of a scheduler (address or file)."
@@ -76,8 +78,9 @@ def _take_settings(given: dict[str, Any]) -> ScoringSettings:
     from gpupipe.io.settings import TableSource
     from gpupipe.report.text import printable
 
-    names = ("device", "allow_code", "untrusted", "as_of")
+    names = ("device", "allow_code", "untrusted", "as_of", "trust")
     own: dict[str, Any] = {name: given.pop(name) for name in names if name in given}
+    own["trust"] = own["trust"] or None
     adjust = partial(parse_source_options, given.pop("source_options"))
     limits = parse_limits(given.pop("limits", ()), own.get("untrusted", False), given.get("cluster"))
     adjust(TableSource(path=given["data"] or "INPUT"))  # report invalid options before the model is loaded

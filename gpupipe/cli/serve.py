@@ -67,6 +67,7 @@ def command(model: str, untrusted: bool, limits: tuple[str, ...], **options: Any
       130  stopped by Ctrl-C
       143  stopped by SIGTERM
     """
+    from gpupipe.artifact import trusted_keys
     from gpupipe.serve.server import configure_log, serve_model
 
     configure_log()
@@ -75,7 +76,7 @@ def command(model: str, untrusted: bool, limits: tuple[str, ...], **options: Any
         from gpupipe.inference.untrusted.limits import UntrustedLimits
 
         options["limits"] = UntrustedLimits.of(allowed)
-    settings = ServeSettings(model=model, **options)
+    settings = ServeSettings(model=model, **{**options, "trust": trusted_keys(options["trust"] or None)})
 
     def announce(url: str) -> None:
         click.echo(url)

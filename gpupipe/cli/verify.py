@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from gpupipe.cli.options import (
+    TRUST_HELP,
     device_option,
     emit,
     json_options,
@@ -26,11 +27,13 @@ ORIGIN = "not checked: hashes and recorded rows show damage, not who made the mo
 @click.command
 @click.argument("model", metavar="RUN_OR_MODEL", type=click.Path(path_type=Path))
 @device_option
+@click.option("--key", "--trust", "trust", metavar="KEY", multiple=True, help=TRUST_HELP)
 @untrusted_options
 @json_options
 def command(
     model: Path,
     device: Device,
+    trust: tuple[str, ...],
     allow_code: bool,
     untrusted: bool,
     limits: tuple[str, ...],
@@ -39,31 +42,34 @@ def command(
 ) -> int:
     """Check the files of a model, and compare its output on recorded rows with the output recorded in training.
 
-    This finds damage and differences between machines. It does not prove the origin of a model: anyone who can change a
-    model can change its hashes and recorded rows too. Use --untrusted for a model from someone you do not trust.
+    This finds damage and differences between machines. Only --key proves the origin of a model, before anything in it
+    is parsed: anyone who can change a model can change its hashes and recorded rows too. Use --untrusted for a model
+    from someone you do not trust.
 
     \b
     Exit codes:
       0  features and predictions match within the model's tolerance
-      5  they differ, a file is corrupt, or no rows were recorded
+      5  they differ, a file is corrupt, no rows were recorded, or the signature is not that of a KEY
     """
     from gpupipe.errors import ArtifactError
     from gpupipe.inference.model import load_model
     from gpupipe.model_parts.folder import model_inputs
 
     model_limits = parse_limits(limits, untrusted)
-    loaded = load_model(model, device, allow_code=allow_code, untrusted=untrusted, limits=model_limits)
+    own: Any = {"allow_code": allow_code, "untrusted": untrusted, "limits": model_limits, "trust": trust or None}
+    loaded = load_model(model, device, **own)
     found = loaded.verify()
     code = 0 if found.passed else ArtifactError.exit_code
+    origin = f"signed with a trusted key: {', '.join(trust)}" if trust else ORIGIN
     lines, document = (
-        summary(found, str(loaded.folder)),
-        {"model": str(loaded.folder), "origin": ORIGIN, "exit_code": code},
+        summary(found, str(loaded.folder), origin),
+        {"model": str(loaded.folder), "origin": origin, "exit_code": code},
     )
     emit(document | found.to_json(), as_json, output, lambda: click.echo("\n".join(lines)), model_inputs(model))
     return code
 
 
-def summary(found: Verification, where: str) -> list[str]:
+def summary(found: Verification, where: str, origin: str = ORIGIN) -> list[str]:
     """Return a verification as one screen of text lines."""
     from gpupipe.report.text import number, printable
 
@@ -84,7 +90,7 @@ def summary(found: Verification, where: str) -> list[str]:
     lines += [f"DIFFERS      {problem}" for problem in found.problems[:PROBLEMS_SHOWN]]
     if more := len(found.problems) - PROBLEMS_SHOWN:
         lines += [f"             and {more} more: --json lists each column"] if more > 0 else []
-    lines.append(f"origin       {ORIGIN}")
+    lines.append(f"origin       {origin}")
     return [*(printable(line) for line in lines), "as recorded" if found.passed else "not as recorded"]
 
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
+from gpupipe.artifact import ArtifactReader
 from gpupipe.backends.base import Backend
 from gpupipe.errors import ArtifactError
 from gpupipe.inference.explanation.explanation import Explanation
@@ -57,7 +58,7 @@ class LoadedModel(UncertainPredictions):
         Input columns and feature names.
     manifest : dict
         The content of manifest.json, or the entries of it that predictions need.
-    goal, decision, backend, folder, rules, events, warns
+    goal, decision, backend, folder, rules, events, warns, trust
         As in `gpupipe.Model`. Warnings raised while computing are in ``backend.take_notes()``.
     """
 
@@ -70,8 +71,13 @@ class LoadedModel(UncertainPredictions):
     rules: tuple[ServedRules, ...] = ()
     events: ServedEvents = NO_EVENTS
     warns: bool = True
+    trust: tuple[str, ...] = ()
     # Per thread, because servers predict in several threads.
     _last: threading.local = field(init=False, default_factory=threading.local)
+
+    def open_files(self) -> ArtifactReader:
+        """Return the model directory, checked again."""
+        return ArtifactReader(self.folder, self.trust)
 
     @property
     def few_rows(self) -> FewRowsEncoder | None:

@@ -10,7 +10,7 @@ from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, overload
 
-from gpupipe.artifact import ArtifactReader
+from gpupipe.artifact import ArtifactReader, PathLike, trusted_keys
 from gpupipe.artifact.untrusted.failures import refuse_failures
 from gpupipe.backends import choose
 from gpupipe.backends.base import Backend
@@ -74,6 +74,8 @@ class Model(LoadedModel):
         The requested device; used again when the model is unpickled.
     warns : bool
         Whether each alarm of a prediction report is issued as a `gpupipe.PredictionWarning`.
+    trust : tuple of str
+        The trusted keys, one of which has signed the model; files that are read later are verified again.
 
     Examples
     --------
@@ -376,6 +378,7 @@ def load_model(
     *,
     allow_code: bool = False,
     untrusted: Literal[False] = False,
+    trust: PathLike | Sequence[PathLike] | None = None,
 ) -> Model: ...
 
 
@@ -387,6 +390,7 @@ def load_model(
     allow_code: bool = False,
     untrusted: Literal[True],
     limits: Mapping[str, Any] | None = None,
+    trust: PathLike | Sequence[PathLike] | None = None,
 ) -> UntrustedModel: ...
 
 
@@ -398,6 +402,7 @@ def load_model(
     allow_code: bool = False,
     untrusted: bool,
     limits: Mapping[str, Any] | None = None,
+    trust: PathLike | Sequence[PathLike] | None = None,
 ) -> Model | UntrustedModel: ...
 
 
@@ -408,6 +413,7 @@ def load_model(
     allow_code: bool = False,
     untrusted: bool = False,
     limits: Mapping[str, Any] | None = None,
+    trust: PathLike | Sequence[PathLike] | None = None,
 ) -> Model | UntrustedModel:
     """Load a model and check each of its files.
 
@@ -427,6 +433,9 @@ def load_model(
         Limits of an untrusted model. ``memory``: in bytes or as text (``"4GiB"``); default: half of the available
         memory. ``time`` per request: in seconds or as text (``"5min"``); default: 120 s plus 2 ms per row. A request
         has at most 1,048,576 rows.
+    trust : str, Path or list of these, optional
+        Public keys or certificates in PEM, which `gpupipe sign` has the private ones of. The signature of one of them
+        is verified over all files before anything is parsed. Default: no signature is needed.
 
     Returns
     -------
@@ -437,11 +446,13 @@ def load_model(
     ------
     ArtifactError
         If a file is missing, corrupt or altered (the message names it), the format version is not supported, or the
-        model contains code and `allow_code` is false. With `untrusted`, also if the model crashes or exceeds a limit.
+        model contains code and `allow_code` is false. With `untrusted`, also if the model crashes or exceeds a limit;
+        with `trust`, if it is not signed with a trusted key, or any file was changed, added or removed since.
     DeviceError
         If a GPU is requested and none is usable.
     ConfigError
-        If `path` is not a path, `limits` are given for a trusted model, or a GPU for an untrusted one.
+        If `path` is not a path, `limits` are given for a trusted model, a GPU for an untrusted one, or `trust` needs
+        ``pip install 'gpupipe[sign]'`` or names something else than a key.
 
     Examples
     --------
@@ -463,14 +474,15 @@ def load_model(
             f"expected the path of a run directory or a model directory; got {type(path).__name__}",
             fix="use gpupipe.load_model(run.path), or run.model, which is already loaded",
         )
+    keys = trusted_keys(trust)
     if untrusted:
         from gpupipe.inference.untrusted.model import load_untrusted
 
-        return load_untrusted(path, device, allow_code=allow_code, limits=limits)
+        return load_untrusted(path, device, allow_code=allow_code, limits=limits, trust=keys)
     if limits is not None:
         what = "limits apply to untrusted models only"
         raise ConfigError(what, where="limits", fix="add untrusted=True, or remove limits")
-    reader = ArtifactReader(model_folder(path))
+    reader = ArtifactReader(model_folder(path), keys)
     # Choosing a backend sets how threads wait, which must precede the import of any compute library.
     return replace(open_model(reader, choose(device), allow_code), device=device)
 
@@ -484,4 +496,4 @@ def open_model(reader: ArtifactReader, backend: Backend, allow_code: bool) -> Mo
     with refuse_failures("manifest.json is invalid: reading", str(folder), "export it again"):
         events = ServedEvents.from_json(reading["events"], parts.features.derivation)
         check_reading(reading, parts.features, events)
-    return Model(**vars(parts), backend=backend, manifest=manifest, folder=folder, events=events)
+    return Model(**vars(parts), backend=backend, manifest=manifest, folder=folder, events=events, trust=reader.trust)

@@ -80,6 +80,7 @@ MANIFEST |= {"model": {"name": str, "params": {...: object}, ...: object}, "esti
 MANIFEST |= {"decision": decision_shape, "reading": READING, "inputs": [str], "lineage": {...: [str]}, "data": RULES}
 MANIFEST |= {"metrics": {...: NUMBER_OR_NULL}, "kernels": [_KERNEL], "importances?": IMPORTANCES, ...: object}
 MANIFEST |= {"reason_codes?": REASON_CODES}
+MANIFEST |= {"sources?": [{"name": str, "bytes?": COUNT, "sha256?": str, "version?": str}]}
 
 
 def check_manifest(values: Mapping[str, Any], folder: Path) -> None:

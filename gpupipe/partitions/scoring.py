@@ -22,7 +22,7 @@ from typing import Any, Protocol
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from gpupipe.artifact.manifest import CARD
+from gpupipe.artifact.manifest import ATTACHED
 from gpupipe.backends.base import Backend
 from gpupipe.backends.threads import limit_threads
 from gpupipe.errors import ConfigError, LimitError
@@ -77,8 +77,8 @@ ChooseColumns = Callable[[Sequence[str]], Sequence[str]]  # selects columns of t
 class SentModel:
     """Model sent to workers and opened once per process.
 
-    `files` are those of its directory, without the model card. `opener` is a picklable function that opens a directory
-    with these files and keeps none of them open.
+    `files` are those of its directory, without those attached to it. `opener` is a picklable function that opens a
+    directory with these files and keeps none of them open.
     """
 
     def __init__(self, files: Mapping[str, bytes], opener: Opener) -> None:
@@ -88,7 +88,7 @@ class SentModel:
     @classmethod
     def of(cls, folder: Path, opener: Opener) -> SentModel:
         """Return the model of a directory."""
-        paths = (path for path in sorted(folder.iterdir()) if path.name != CARD)
+        paths = (path for path in sorted(folder.iterdir()) if path.name not in ATTACHED)
         return cls({path.name: path.read_bytes() for path in paths}, opener)
 
     def __reduce__(self) -> tuple[Any, ...]:

@@ -45,6 +45,7 @@ from gpupipe.pipeline.records.importances_and_plots import (
 )
 from gpupipe.pipeline.records.metrics_document import measure_coverage, metrics_document
 from gpupipe.pipeline.records.rundir import RunDirectory, default_run_directory
+from gpupipe.pipeline.records.sources import describe_sources
 from gpupipe.pipeline.records.trial_rows import make_trial_rows
 from gpupipe.pipeline.result import Run
 from gpupipe.pipeline.services import RunServices
@@ -277,13 +278,16 @@ def _export_model(explained: ExplainedRun, folder: Path, stage: Stage) -> None:
     job = explained.job
     outcome = explained.outcome
     drift, held_out = None, None
+    sources: list[dict[str, Any]] = []
     best, trial = outcome.leaderboard[0], make_trial_rows(job, outcome.champion.features)
     with optional_part(job.timeline, "the model has no reference for `gpupipe drift`"):
         drift = collect_reference(job, outcome, explained.trained.champion_rows)
         held_out = collect_held_out(job, outcome)
+    with optional_part(job.timeline, "the model has no record of its sources"):
+        sources = describe_sources(job.config, job.files)
     ids = find_identifiers(job.config, job.files)
     times = explained.trained.split.record.training_times
-    records = ModelRecords(explained.importances.columns, ids, drift, held_out, times and times[1])
+    records = ModelRecords(explained.importances.columns, ids, drift, held_out, times and times[1], sources)
     parity = export_model(folder, outcome.champion, job, outcome.decision, best.metrics, trial, records)
     if parity is not None:
         stage.note(f"reloaded on the CPU, the model gives the same output: {parity.summary}")

@@ -36,7 +36,8 @@ def main() -> int:
     with socket.socket(fileno=listener_fd) as listener, socket.socket(fileno=parent_fd) as parent:
         try:
             load = time_limit(settings.operation_seconds)(ServedModel.load)
-            model = load(settings.model, settings.name, settings.allow_code, settings.explain == "start")
+            explains = settings.explain == "start"
+            model = load(settings.model, settings.name, settings.allow_code, explains, settings.trust)
         except Exception as error:
             if settings.limits is not None:
                 error = read_error(write_error(error)["error"], settings.model, settings.limits.memory_bytes)

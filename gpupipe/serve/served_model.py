@@ -48,21 +48,26 @@ class ServedModel:
 
     @staticmethod
     def load(
-        path: str | Path, name: str = "", allow_code: bool = False, prepare_explanations: bool = False
+        path: str | Path,
+        name: str = "",
+        allow_code: bool = False,
+        prepare_explanations: bool = False,
+        trust: tuple[str, ...] = (),
     ) -> ServedModel:
         """Load, check and warm up a model.
 
         `path` is a run directory, a model directory, a folder of generations, or a symbolic link to one. `name`
         defaults to that of its run. If `allow_code`, the Python code in the model may run. If `prepare_explanations`,
-        the first explanation should take no longer than later ones. Raise ArtifactError if the model is missing,
-        corrupt, or has an unsupported format; ConfigError if it has code that is not allowed; DataError, ConfigError if
-        explanations are to be prepared, and the model cannot be explained.
+        the first explanation should take no longer than later ones. `trust` are the keys of which one must have signed
+        the model. Raise ArtifactError if the model is missing, corrupt, unsigned, or has an unsupported format;
+        ConfigError if it has code that is not allowed; DataError, ConfigError if explanations are to be prepared, and
+        the model cannot be explained.
         """
         from gpupipe.inference.scorer.load import open_scorer
 
         identity = identify(path)  # before reading, so that a change in the meantime is noticed
         folder = model_folder(Path(path).resolve())  # the directory, even if the link is switched while it is read
-        reader = ArtifactReader(folder)
+        reader = ArtifactReader(folder, trust)
         scorer = open_scorer(reader, allow_code, scorer_engine(None))
         if prepare_explanations:
             scorer.prepare_explanations()

@@ -51,7 +51,8 @@ def serve_model(settings: ServeSettings, announce: Callable[[str], None]) -> int
         from gpupipe.serve.served_model import ServedModel
         from gpupipe.serve.worker import run_worker
 
-        model = ServedModel.load(settings.model, settings.name, settings.allow_code, settings.explain == "start")
+        explains = settings.explain == "start"
+        model = ServedModel.load(settings.model, settings.name, settings.allow_code, explains, settings.trust)
         return run_worker(model, settings, listener, Metrics(create_file(1), 1, 0), on_ready)
 
 

@@ -157,6 +157,13 @@ class ServeSettings:
         multiple=True,
     )
     name: str = setting("--name", "", "Name of the model in the Open Inference Protocol. Default: that of its run.")
+    trust: tuple[str, ...] = setting(
+        "--trust",
+        (),
+        "Refuse a model, also a new one, that this key has not signed: a public key or certificate in PEM. Repeatable.",
+        metavar="KEY",
+        multiple=True,
+    )
     allow_code: bool = False  # whether the Python code in the model may run
     # Limits of each process of an untrusted model: on opening it, each turn of the event loop and 32 explanations.
     limits: UntrustedLimits | None = None
@@ -194,7 +201,7 @@ class ServeSettings:
     def from_text(text: str) -> ServeSettings:
         """Return the settings from the result of `to_text`."""
         values = json.loads(text)
-        values["allowed_hosts"] = tuple(values["allowed_hosts"])
+        values |= {name: tuple(values[name]) for name in ("allowed_hosts", "trust")}
         if values["limits"] is not None:
             from gpupipe.inference.untrusted.limits import UntrustedLimits
 

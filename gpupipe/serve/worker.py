@@ -242,11 +242,11 @@ def load_model(settings: ServeSettings, name: str, explains: bool) -> ServedMode
         from gpupipe.inference.untrusted.process import ModelProcess
 
         folder = model_folder(Path(settings.model).resolve())
-        with closing(ModelProcess(folder, settings.allow_code, settings.limits)) as process:
+        with closing(ModelProcess(folder, settings.allow_code, settings.limits, settings.trust)) as process:
             process.request({"request": "scorer", "explains": explains}, lambda *reply: None)
             tried = process.sha256
     load = time_limit(settings.operation_seconds)(ServedModel.load)
-    new = load(settings.model, name, settings.allow_code, explains)
+    new = load(settings.model, name, settings.allow_code, explains, settings.trust)
     if tried not in (None, new.scorer.manifest["manifest_sha256"]):
         raise ArtifactError("the model was replaced while it was loaded", where=settings.model)
     return new

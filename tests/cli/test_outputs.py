@@ -33,7 +33,7 @@ JOIN = "{x: {path: %s, on: plan, cardinality: many_to_one}}"
 
 WRITING = ("run", "update", "predict", "explain", "export", "init", "bench", "drift", "evaluate", "dossier")
 # The document of a table:
-PRINTING = ("runs", "compare", "diff", "history", "verify", "plan", "gpus", "doctor", "kernels", "schema")
+PRINTING = ("runs", "compare", "diff", "history", "verify", "reproduce", "plan", "gpus", "doctor", "kernels", "schema")
 
 
 @pytest.fixture(scope="module")
@@ -101,7 +101,7 @@ def test_the_output_of_every_command_is_o_and_output() -> None:
         found |= {name for _ in names}
     assert found == {*WRITING, *PRINTING}
     silent = {name for name, _ in commands()} - found  # no result but lines for people, and the model server
-    assert silent == {"check", "open", "serve", "promote", "rollback", "kernels test", "kernels warm"}
+    assert silent == {"check", "open", "serve", "sign", "promote", "rollback", "kernels test", "kernels warm"}
 
 
 # Outputs that may contain personal data, with --mode:
@@ -109,15 +109,15 @@ PRIVATE = ("run", "predict", "explain", "export", "drift", "diff", "evaluate", "
 CALLS: dict[str, list[str]] = {
     "predict": ["r", "t.csv"], "explain": ["r", "t.csv"], "export": ["r", "--format", "onnx"], "drift": ["r", "t.csv"],
     "init": ["t.csv", "--target", "y"], "bench": ["c.yaml"], "runs": ["."], "compare": ["r", "{here}/r"],
-    "diff": ["r", "r", "t.csv"], "history": ["r"], "verify": ["r"], "plan": ["c.yaml"], "gpus": [], "doctor": [],
-    "kernels": [], "schema": [], "evaluate": ["r", "t.csv"],
+    "diff": ["r", "r", "t.csv"], "history": ["r"], "verify": ["r"], "reproduce": ["r"], "plan": ["c.yaml"], "gpus": [],
+    "doctor": [], "kernels": [], "schema": [], "evaluate": ["r", "t.csv"],
 }  # fmt: skip
 
 
 def test_every_command_that_writes_a_file_has_force_and_private_ones_have_mode() -> None:
     options = {name: {word for option in command.params for word in option.opts} for name, command in commands()}
     files = {*WRITING, *PRINTING} - {"run", "update", "dossier"}  # these write a directory, which must be new
-    assert {name for name in options if "--force" in options[name]} == files | {"promote"}
+    assert {name for name in options if "--force" in options[name]} == files | {"promote", "sign"}
     assert {name for name in options if "--mode" in options[name]} == {*PRIVATE, "promote"}
     assert set(CALLS) == files
 

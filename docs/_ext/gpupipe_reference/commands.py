@@ -30,6 +30,8 @@ EXAMPLES = {
     "rollback": "gpupipe rollback models/churn",
     "history": "gpupipe history models/churn",
     "verify": "gpupipe verify churn-model",
+    "sign": "gpupipe sign runs/churn-… --key key.pem",
+    "reproduce": "gpupipe reproduce runs/churn-…",
     "init": "gpupipe init customers.csv --target churned",
     "check": "gpupipe check customers.yaml",
     "plan": "gpupipe plan customers.yaml --assume-gpu 16GiB",

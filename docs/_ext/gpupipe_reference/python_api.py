@@ -27,6 +27,8 @@ GROUPS: dict[str, tuple[str, tuple[str, ...]]] = {
             "compare_runs",
             "RunComparison",
             "write_dossier",
+            "reproduce_run",
+            "Reproduction",
             "Config",
             "load_config",
         ),

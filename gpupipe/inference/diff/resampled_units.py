@@ -9,7 +9,6 @@ import numpy as np
 import pyarrow as pa
 import yaml
 
-from gpupipe.artifact import ArtifactReader
 from gpupipe.config.scalars import Loader
 from gpupipe.errors import GpupipeError
 from gpupipe.inference.drift.files import read_reference
@@ -39,7 +38,7 @@ class RecordedSplit:
     def of(model: Model) -> RecordedSplit:
         """Return what is recorded; nothing for an exported model of an earlier version."""
         try:
-            reference = read_reference(ArtifactReader(model.folder))
+            reference = read_reference(model.open_files())
         except MALFORMED:
             reference = None
         time = "" if reference is None else reference.time

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import pyarrow as pa
 
-from gpupipe.artifact import ArtifactReader
 from gpupipe.artifact.untrusted.failures import refuse_failures
 from gpupipe.errors import ArtifactError, ConfigError, DataError, did_you_mean
 from gpupipe.inference.drift.cell_counter import CellCounter
@@ -79,7 +78,7 @@ def load_reference(model: Model) -> DriftReference:
     """Return the reference of a model. Raise ArtifactError if the model has none, or it is corrupt."""
     where = str(model.folder)
     with refuse_failures("cannot read the reference of the training rows", where):
-        reference = read_reference(ArtifactReader(model.folder))
+        reference = read_reference(model.open_files())
         if reference is not None:
             counted_columns(reference.columns, model.features.input_schema)  # raises if they do not belong together
     if reference is None:

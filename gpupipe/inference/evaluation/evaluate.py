@@ -11,7 +11,6 @@ import numpy as np
 import pyarrow as pa
 from pydantic import ValidationError
 
-from gpupipe.artifact import ArtifactReader
 from gpupipe.artifact.untrusted.failures import refuse_failures
 from gpupipe.errors import ConfigError
 from gpupipe.inference.drift.cell_counter import CellCounter
@@ -185,7 +184,7 @@ class ModelRecord:
 def load_record(model: Model) -> ModelRecord:
     """Return the record of a model. Raise ArtifactError as `load_reference`, or if its held-out rows are malformed."""
     with refuse_failures("cannot read the held-out rows of the model", str(model.folder)):
-        held_out = read_held_out(ArtifactReader(model.folder), model.goal)
+        held_out = read_held_out(model.open_files(), model.goal)
     return ModelRecord(load_reference(model), held_out)
 
 

@@ -65,7 +65,7 @@ class ModelExplainer:
     @staticmethod
     def of(model: Model) -> ModelExplainer:
         """Return the explanations of a loaded model."""
-        return ModelExplainer.read(ArtifactReader(model.folder), model.goal, model.features, model.estimator)
+        return ModelExplainer.read(model.open_files(), model.goal, model.features, model.estimator)
 
     @staticmethod
     def read(reader: ArtifactReader, goal: Goal, features: FittedFeatures, estimator: FittedModel) -> ModelExplainer:

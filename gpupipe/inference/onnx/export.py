@@ -73,7 +73,7 @@ def write_onnx(model: Model, path: Path) -> OnnxExport:
         raise ConfigError(what, where=str(path), fix="pip install 'gpupipe[onnx]'")
     require_no_conflict(path, model_inputs(model.folder))
     require_writable_file(path)
-    reader = ArtifactReader(model.folder)
+    reader = model.open_files()
     networks = _read_networks(model, reader)
     require_expressible(model, "ONNX", (), networks, where)
     omitted, n_codes = tuple(omitted_parts(model)), [feature.n_codes for feature in model.features.features]

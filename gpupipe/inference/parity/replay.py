@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from gpupipe.artifact import ArtifactReader
 from gpupipe.artifact.untrusted.failures import refuse_failures
 from gpupipe.backends.base import Backend
 from gpupipe.errors import ArtifactError, ConfigError
@@ -44,7 +43,7 @@ def verify_model(model: Model) -> Verification:
 
     Raise ArtifactError if a file is corrupt, or the model has no parity record.
     """
-    reader, where = ArtifactReader(model.folder), str(model.folder)
+    reader, where = model.open_files(), str(model.folder)
     if NAME not in reader.names():
         what = "the model has no recorded rows to verify; its files are intact"
         raise ArtifactError(what, where=where, fix=RUN_AGAIN)

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from gpupipe.artifact import ArtifactReader
+from gpupipe.artifact import ArtifactReader, PathLike, trusted_keys
 from gpupipe.backends.engines import scorer_engine
 from gpupipe.inference.prediction.parts import read_parts
 from gpupipe.inference.scorer.scorer import Scorer
@@ -18,7 +19,13 @@ if TYPE_CHECKING:
     from gpupipe_kernels.engines import HostEngine
 
 
-def load_scorer(path: str | Path, *, allow_code: bool = False, engine: HostEngine | None = None) -> Scorer:
+def load_scorer(
+    path: str | Path,
+    *,
+    allow_code: bool = False,
+    engine: HostEngine | None = None,
+    trust: PathLike | Sequence[PathLike] | None = None,
+) -> Scorer:
     """Load a model as a scorer of single rows, and check each of its files.
 
     It imports neither Arrow nor pandas, and needs them for values of rare types only. XGBoost and linear models need no
@@ -33,6 +40,8 @@ def load_scorer(path: str | Path, *, allow_code: bool = False, engine: HostEngin
     engine : {"numpy", "numba"}, optional
         ``"numba"``: loops compiled to machine code, which takes seconds once and is then cached on disk. None: numba if
         it is installed. The results are the same, bit for bit.
+    trust
+        As in `gpupipe.load_model`.
 
     Returns
     -------
@@ -42,9 +51,9 @@ def load_scorer(path: str | Path, *, allow_code: bool = False, engine: HostEngin
     ------
     ArtifactError
         If a file is missing, corrupt or altered, the format version is not supported, or the model contains code and
-        `allow_code` is false.
+        `allow_code` is false. With `trust`, also if it is not signed with a trusted key, or was changed since.
     ConfigError
-        If `engine` is unknown or not installed.
+        If `engine` is unknown or not installed, or `trust` names something else than a key.
 
     Examples
     --------
@@ -59,7 +68,7 @@ def load_scorer(path: str | Path, *, allow_code: bool = False, engine: HostEngin
     22.1
     >>> folder.cleanup()
     """
-    return open_scorer(ArtifactReader(model_folder(path)), allow_code, scorer_engine(engine))
+    return open_scorer(ArtifactReader(model_folder(path), trusted_keys(trust)), allow_code, scorer_engine(engine))
 
 
 def open_scorer(reader: ArtifactReader, allow_code: bool, engine: HostEngine) -> Scorer:
@@ -69,7 +78,7 @@ def open_scorer(reader: ArtifactReader, allow_code: bool, engine: HostEngine) ->
     def open_whole() -> Model:
         from gpupipe.inference.model import load_model
 
-        return load_model(reader.folder, "cpu", allow_code=allow_code)
+        return load_model(reader.folder, "cpu", allow_code=allow_code, trust=reader.trust or None)
 
     def open_explainer() -> ModelExplainer:  # reads the files again, so that other scorers keep nothing for it
         from gpupipe.inference.explanation.compute import ModelExplainer

@@ -63,7 +63,8 @@ def score_on_cluster(
 
     _require_new(output)
     require_no_conflict(output, scoring_inputs(model, data, settings.tables), contents=[PART])
-    loaded = load_model(model, "cpu", allow_code=settings.allow_code)  # report errors before workers are started
+    # Report errors before workers are started.
+    loaded = load_model(model, "cpu", allow_code=settings.allow_code, trust=settings.trust)
     if settings.explain:
         require_explainable(loaded.goal)
     from gpupipe.dask.connect import connect

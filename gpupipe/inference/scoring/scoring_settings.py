@@ -32,6 +32,7 @@ class ScoringSettings:
     # Run the model in a child process; the scores are the same. See `gpupipe.load_model`. Not with a cluster.
     untrusted: bool = False
     limits: Mapping[str, Any] | None = None  # limits of the child process
+    trust: Sequence[str] | None = None  # keys of which one must have signed the model
     # The further tables that features are computed from: name to file, glob, folder or URL.
     tables: Mapping[str, str] | None = None
     as_of: str | None = None  # score as of this ISO date or time instead of the cut-off dates of the training
@@ -57,7 +58,9 @@ class ScoringSettings:
         """Return the model of a run directory or a model directory; raise as `gpupipe.load_model`."""
         from gpupipe.inference.model import load_model
 
-        return load_model(model, self.device, allow_code=self.allow_code, untrusted=self.untrusted, limits=self.limits)
+        own: Any = {name: getattr(self, name) for name in ("allow_code", "untrusted", "limits", "trust")}
+        found: Model | UntrustedModel = load_model(model, self.device, **own)
+        return found
 
 
 DEFAULT_SETTINGS = ScoringSettings()

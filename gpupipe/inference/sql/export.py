@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
-from gpupipe.artifact import ArtifactReader
 from gpupipe.artifact.untrusted.failures import VERIFY, refuse_failures
 from gpupipe.errors import ConfigError, did_you_mean
 from gpupipe.files.file import replace_file
@@ -173,7 +172,7 @@ def _compared(
         own = {each.column.source: each.values(rows) for each in found.inputs}
         return own | {ROW_COLUMN: pa.chunked_array([pa.array(range(len(rows)), pa.int64())])}
 
-    expected = expected_outputs(model, ArtifactReader(model.folder), feed, found.outputs)
+    expected = expected_outputs(model, model.open_files(), feed, found.outputs)
     all_rounded = _ModelQuery.of(model, dialect, True)
     source = exp.to_table(ROWS_TABLE)
     with open_engine(dialect.name, expected.feeds, uri, where) as engine:

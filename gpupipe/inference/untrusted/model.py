@@ -238,7 +238,12 @@ class UntrustedModel(LoadedModel):
 
 
 def load_untrusted(
-    path: str | Path, device: str = "auto", *, allow_code: bool = False, limits: Mapping[str, Any] | None = None
+    path: str | Path,
+    device: str = "auto",
+    *,
+    allow_code: bool = False,
+    limits: Mapping[str, Any] | None = None,
+    trust: tuple[str, ...] = (),
 ) -> UntrustedModel:
     """Load a model in a child process; see `gpupipe.load_model`.
 
@@ -254,6 +259,6 @@ def load_untrusted(
         )
     allowed = UntrustedLimits.of(limits)
     folder = model_folder(path)
-    process = ModelProcess(Path(os.path.abspath(folder)), allow_code, allowed)
+    process = ModelProcess(Path(os.path.abspath(folder)), allow_code, allowed, trust)
     description, _ = process.request({"request": "describe"}, lambda reply, _: read_description(reply["description"]))
     return UntrustedModel(backend=choose("cpu"), folder=folder, process=process, **description)

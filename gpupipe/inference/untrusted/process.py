@@ -24,11 +24,13 @@ class ModelProcess:
     """A child process that runs a model, restarted by the next request if it has ended; requests are serialized.
 
     `folder` is the model directory. If `allow_code`, the child may compile and run custom kernels of the model.
+    `trust` are the keys of which one must have signed the model.
     """
 
-    def __init__(self, folder: Path, allow_code: bool, limits: UntrustedLimits) -> None:
+    def __init__(self, folder: Path, allow_code: bool, limits: UntrustedLimits, trust: tuple[str, ...] = ()) -> None:
         self.folder = folder
         self.allow_code = allow_code
+        self.trust = trust
         self.limits = limits
         self._child = Child(WORKER, ChildLimits(limits.seconds_for(0), limits.memory_bytes), SETTINGS, private=True)
         self.sha256: str | None = None  # of the manifest, after the first reply
@@ -55,7 +57,8 @@ class ModelProcess:
         """
         if self._is_closed:
             raise ConfigError("the untrusted model is closed", where=str(self.folder), fix="load it again")
-        packed = pack({**message, "folder": str(self.folder), "allow_code": self.allow_code}, parts)
+        common = {"folder": str(self.folder), "allow_code": self.allow_code, "trust": self.trust}
+        packed = pack({**message, **common}, parts)
         seconds = self.limits.seconds_for(n_rows)
         try:
             raw = self._child.request(packed, seconds, MOST_JSON + array_bytes)

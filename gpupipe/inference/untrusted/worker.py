@@ -10,7 +10,6 @@ from dataclasses import dataclass, field, replace
 from functools import cache
 from typing import Any
 
-from gpupipe.artifact import ArtifactReader
 from gpupipe.children import serve
 from gpupipe.entry_points import forbid_plugins
 from gpupipe.inference.drift.cell_counter import CellCounter
@@ -51,7 +50,7 @@ class ModelWorker:
     def _load(self, request: Mapping[str, Any]) -> Model:
         folder = request["folder"]
         if folder not in self.models:
-            model = load_model(folder, "cpu", allow_code=request["allow_code"])
+            model = load_model(folder, "cpu", allow_code=request["allow_code"], trust=request["trust"] or None)
             self.models[folder] = replace(model, warns=False)  # the parent warns
         return self.models[folder]
 
@@ -101,7 +100,7 @@ def _reference_of(model: Model) -> DriftReference:
 
 def _held_out_of(model: Model) -> dict[str, Array]:
     """Return the held-out rows of a model as matrices; nothing if it has none."""
-    rows = read_held_out(ArtifactReader(model.folder), model.goal)
+    rows = read_held_out(model.open_files(), model.goal)
     return {} if rows is None else {name: array.reshape(len(rows.y), -1) for name, array in vars(rows).items()}
 
 

@@ -15,6 +15,7 @@ import numpy as np
 
 from gpupipe.artifact import ArtifactWriter
 from gpupipe.backends.base import Backend
+from gpupipe.backends.machine import n_threads
 from gpupipe.errors import DeviceError, GpupipeError
 from gpupipe.features.program.fitted import Feature
 from gpupipe.files.jsonfile import plain
@@ -64,8 +65,8 @@ class ModelRecords:
     """Records of the training rows in a model, for people, for `Model.drift` and for `Model.evaluate`.
 
     `ids` are the identifier columns of the training table, `drift` has the distributions of its rows and scores,
-    `held_out` has outputs and targets of some rows that the model was not trained on, and `latest` is the last value of
-    ``split.time`` among its training rows.
+    `held_out` has outputs and targets of some rows that the model was not trained on, `latest` is the last value of
+    ``split.time`` among its training rows, and `sources` identifies what the run has read.
     """
 
     importances: Sequence[ColumnImportance] = ()
@@ -73,6 +74,7 @@ class ModelRecords:
     drift: DriftReference | None = None
     held_out: HeldOutRows | None = None
     latest: float | None = None
+    sources: Sequence[Mapping[str, Any]] = ()
 
 
 NO_RECORDS = ModelRecords()
@@ -125,6 +127,7 @@ def export_model(
         "kernels": kernels,
         "data": [each.to_json() for each in job.rules.served],
         "metrics": plain(metrics),
+        "sources": list(records.sources),
     }
     if plugins := plugins_of(config, [trained.entry.name]):
         content["plugins"] = plugins
@@ -177,6 +180,7 @@ def write_parity(
             "interpreter": interpreter,
             "python": platform.python_version(),
             "system": f"{platform.system()} {platform.machine()}",
+            "threads": n_threads(),
             "libraries": libraries(),
         },
         "not_covered": list(not_covered),
