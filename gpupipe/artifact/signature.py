@@ -121,6 +121,6 @@ def _signed_manifest(bundle: bytes) -> str:
 
 
 def _require_library(key: Path) -> None:
-    if missing := [name for name in NEEDED if find_spec(name) is None]:
-        what = f"signatures need {' and '.join(missing)}, which {'are' if len(missing) > 1 else 'is'} not installed"
+    if not all(map(find_spec, NEEDED)):
+        what = "signatures need model-signing and pyOpenSSL, which are not installed"
         raise ConfigError(what, where=str(key), fix="pip install 'gpupipe[sign]'")

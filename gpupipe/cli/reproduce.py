@@ -12,8 +12,6 @@ from gpupipe.cli.options import emit, json_options
 if TYPE_CHECKING:
     from gpupipe.pipeline.provenance.reproduction import Reproduction
 
-DIFFERS = 1
-
 
 @click.command
 @click.argument("run", type=click.Path(path_type=Path))
@@ -39,7 +37,7 @@ def command(run: Path, as_json: bool, output: Path | None) -> int:
     stop_signal, shown = StopSignal(), Console(quiet=True)
     with stopped_by_signals(stop_signal, shown.stopping), shown as console:
         found = reproduce_run(run, listeners=[console], stop_signal=stop_signal)
-    code = 0 if found.is_equal else DIFFERS
+    code = int(not found.is_equal)
     document = {"run": str(run), "exit_code": code, **found.to_json()}
     emit(document, as_json, output, lambda: click.echo("\n".join(summary(found))), model_inputs(run))
     return code

@@ -15,13 +15,7 @@ FILE = click.Path(path_type=Path)
 @click.argument("model", metavar="RUN_OR_MODEL", type=FILE)
 @click.option("--key", metavar="KEY", type=FILE, required=True, help="The private key: an elliptic curve, in PEM.")
 @click.option("--certificate", metavar="FILE", type=FILE, help="The certificate of the key; others trust its issuer.")
-@click.option(
-    "--chain",
-    metavar="FILE",
-    type=FILE,
-    multiple=True,
-    help="A certificate between that of the key and the trusted one. Repeatable.",
-)
+@click.option("--chain", metavar="FILE", type=FILE, multiple=True, help="A certificate in between. Repeatable.")
 @force_option("Sign a signed model again.")
 def command(model: Path, key: Path, certificate: Path | None, chain: tuple[Path, ...]) -> None:
     """Sign every file of a model, with its provenance and bill of materials.
@@ -29,12 +23,10 @@ def command(model: Path, key: Path, certificate: Path | None, chain: tuple[Path,
     The model directory gets three files: provenance.json, an in-toto statement of what the model was made from;
     bom.json, a CycloneDX ML-BOM; and model.sig, the signature of all files. `--trust` of other commands then refuses
     the model if a file was changed, added or removed. The environment variable GPUPIPE_KEY_PASSWORD has the password of
-    the key.
+    the key. There is no --untrusted: sign models that you vouch for.
     """
-    from gpupipe.artifact.manifest import ATTACHED, CARD
+    from gpupipe.artifact.manifest import BOM, PROVENANCE, SIGNATURE
     from gpupipe.pipeline.provenance.signer import sign_model
 
     folder = sign_model(model, key, certificate, chain)
-    for name in ATTACHED:
-        if name != CARD:
-            click.echo(folder / name)
+    click.echo("\n".join(str(folder / name) for name in (PROVENANCE, BOM, SIGNATURE)))

@@ -158,11 +158,7 @@ class ServeSettings:
     )
     name: str = setting("--name", "", "Name of the model in the Open Inference Protocol. Default: that of its run.")
     trust: tuple[str, ...] = setting(
-        "--trust",
-        (),
-        "Refuse a model, also a new one, that this key has not signed: a public key or certificate in PEM. Repeatable.",
-        metavar="KEY",
-        multiple=True,
+        "--trust", (), "Serve models signed with this key only, in PEM. Repeatable.", metavar="KEY", multiple=True
     )
     allow_code: bool = False  # whether the Python code in the model may run
     # Limits of each process of an untrusted model: on opening it, each turn of the event loop and 32 explanations.

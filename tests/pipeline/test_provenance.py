@@ -42,7 +42,7 @@ PARTS = (
 
 
 class Keys:
-    """Private key with its public one, and a certificate of a leaf that leads to that of an authority."""
+    """Private key with its public one, and a certificate that an authority has issued."""
 
     def __init__(self, folder: Path, password: str = "") -> None:
         from cryptography import x509
@@ -100,7 +100,7 @@ def workplace(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (folder / "c.yaml").write_text(CONFIG)
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(folder)
-        patch.setenv("SECRET_OF_RUN", "tell-nobody-of-it")
+        patch.setenv("SECRET_OF_RUN", "tell-no-one-of-it")
         assert main(["run", "c.yaml", "-o", "run", "--quiet"]) == 0
     return folder
 
@@ -165,7 +165,7 @@ def test_a_signed_model_has_these_files(signed: Path) -> None:
     assert {path.name for path in (signed / "model").iterdir()} == set(PARTS)
     files = [signed / "model" / name for name in ("model.sig", "bom.json", "levels.json")]
     modes = {stat.S_IMODE(file.stat().st_mode) for file in files}
-    assert len(modes) == 1  # whoever can read the model can verify it
+    assert len(modes) == 1  # readers of the model can verify it
 
 
 @pytest.mark.parametrize("change", [*CHANGES, *PARTS])
@@ -301,7 +301,7 @@ def test_the_provenance_is_an_in_toto_statement_of_what_the_model_was_made_from(
     assert f"pkg:pypi/gpupipe@{gp.__version__}" in {each.get("uri") for each in built["resolvedDependencies"]}
     assert built["externalParameters"]["config"]["models"][0]["params"]["n_estimators"] == 4
     assert built["internalParameters"]["seed"] == 0 and built["internalParameters"]["threads"] >= 1
-    assert not any("tell-nobody" in path.read_text() for path in (signed / "model").glob("*.json"))
+    assert not any("tell-no-one" in path.read_text() for path in (signed / "model").glob("*.json"))
 
 
 def test_the_bill_of_materials_is_valid_and_has_the_model_card(signed: Path) -> None:
@@ -324,7 +324,7 @@ def test_a_run_is_repeated_to_the_last_bit(
     workplace: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(workplace)
-    monkeypatch.setenv("SECRET_OF_RUN", "tell-nobody-of-it")
+    monkeypatch.setenv("SECRET_OF_RUN", "tell-no-one-of-it")
     before = sorted(workplace.rglob("*"))
     assert main(["reproduce", "run", "--json"]) == 0
     found = json.loads(capsys.readouterr().out)
@@ -338,7 +338,7 @@ def test_a_changed_source_is_named_before_anything_is_trained(
 ) -> None:
     shutil.copytree(workplace, tmp_path / "place")
     monkeypatch.chdir(tmp_path / "place")
-    monkeypatch.setenv("SECRET_OF_RUN", "tell-nobody-of-it")
+    monkeypatch.setenv("SECRET_OF_RUN", "tell-no-one-of-it")
     monkeypatch.setattr("gpupipe.pipeline.provenance.reproduction.run_pipeline", lambda *_: pytest.fail("trained"))
     with open(name, "a") as file:
         file.write("\n")
@@ -351,7 +351,7 @@ def test_a_difference_names_the_first_file_and_the_likely_reasons(
 ) -> None:
     shutil.copytree(workplace, tmp_path / "place")
     monkeypatch.chdir(tmp_path / "place")
-    monkeypatch.setenv("SECRET_OF_RUN", "tell-nobody-of-it")
+    monkeypatch.setenv("SECRET_OF_RUN", "tell-no-one-of-it")
     settings_of_run = Path("run/config.yaml").read_text()
     Path("run/config.yaml").write_text(settings_of_run.replace("n_estimators: 4", "n_estimators: 5"))
     reader = ArtifactReader(Path("run/model"))

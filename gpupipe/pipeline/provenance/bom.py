@@ -14,7 +14,6 @@ from gpupipe.pipeline.result import load_run
 from gpupipe.tasks import SUPERVISED
 
 MODEL = "model"  # reference of the model within the document
-LIMITATION = "Values outside of the training ranges, and levels unseen in training, are predicted too."
 
 
 def bill_of_materials(reader: ArtifactReader, run: Path | None) -> dict[str, Any]:
@@ -75,7 +74,6 @@ def _model_card(reader: ArtifactReader, run: Path | None, datasets: list[str]) -
             "inputs": [{"format": f"column {name!r}"} for name in manifest["inputs"]],
         },
         "quantitativeAnalysis": {"performanceMetrics": list(_metrics(manifest, run))},
-        "considerations": {"technicalLimitations": [LIMITATION]},
         "properties": [{"name": f"gpupipe:params:{name}", "value": str(value)} for name, value in params.items()],
     }
 

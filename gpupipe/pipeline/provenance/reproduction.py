@@ -34,7 +34,7 @@ WITHOUT = ("report.enabled=false", "track.mlflow=null", "track.wandb=null", "mon
 TIMED = ("latency", "seconds", "created", "manifest_sha256", "files", "libraries", "gpupipe")  # entries that may differ
 # In the order in which a run makes them, so that the first one that differs is the nearest to the cause.
 FEATURES = ("schema.json", "levels.json", "training_summary.json", "features.json", "learned.json", "program.npz")
-PREDICTIONS, METRICS = "predictions.parquet", "metrics.json"
+PREDICTIONS = "predictions.parquet"
 
 
 @dataclass(frozen=True)
@@ -66,7 +66,7 @@ class Reproduction:
 
     @property
     def is_equal(self) -> bool:
-        """Whether all files are equal to the last bit."""
+        """True if all files are equal to the last bit."""
         return not self.differs
 
     def to_json(self) -> dict[str, Any]:
@@ -83,7 +83,7 @@ def reproduce_run(
     """Run the configuration of a run again in a temporary directory, and compare every file with those of the run.
 
     Tables and code must be those of the run: their hashes, versions and snapshots are compared first. Predictions and
-    metrics are compared by value, without times; files of the model by their bytes, but for versions, dates and the
+    metrics are compared by value, without times; files of the model by their bytes, except versions, dates and the
     parity record. Reports, trackers and hardware samples are switched off.
 
     Parameters
@@ -127,7 +127,7 @@ def reproduce_run(
         again = run_pipeline(config, Path(folder) / "run", listeners, stop_signal=stop_signal)
         made = ArtifactReader(again.path / "model")
         equal = dict(_compared(run, again, reader, made))
-        differs = tuple(sorted((name for name, is_equal in equal.items() if not is_equal), key=_order(reader)))
+        differs = tuple(name for name, is_equal in equal.items() if not is_equal)
         reasons = tuple(_reasons(reader, made, config)) if differs else ()
         now = trained_on(made)
     environment = f"{now.get('device', 'cpu')}, {count_noun(now.get('threads', 1), 'thread')}"
@@ -148,12 +148,14 @@ def _require_repeatable(run: Run, reader: ArtifactReader, config: Config) -> Non
 
 
 def _compared(run: Run, again: Run, old: ArtifactReader, new: ArtifactReader) -> Iterator[tuple[str, bool]]:
-    """Yield the name of each file, and whether it is equal in both runs."""
-    yield PREDICTIONS, bool(run.predictions.equals(again.predictions))  # null equals null
-    yield METRICS, _timeless(run.document) == _timeless(again.document)
-    yield f"model/{MANIFEST}", _timeless(old.manifest) == _timeless(new.manifest)
-    for name in dict.fromkeys((*old.names(), *new.names())):
-        if name not in (PARITY, LINEAGE):  # `gpupipe update` adds the latter after its run
+    """Yield the name of each file, in the order in which a run makes them, and whether it is equal in both runs."""
+    made = {*old.names(), *new.names()} - {PARITY, LINEAGE}  # `gpupipe update` adds the latter after its run
+    for name in dict.fromkeys((*FEATURES, *old.manifest["estimator"]["files"], PREDICTIONS, *sorted(made))):
+        if name == PREDICTIONS:
+            yield PREDICTIONS, bool(run.predictions.equals(again.predictions))  # null equals null
+            yield "metrics.json", _timeless(run.document) == _timeless(again.document)
+            yield f"model/{MANIFEST}", _timeless(old.manifest) == _timeless(new.manifest)
+        elif name in made:
             is_in_both = name in old.names() and name in new.names()
             yield f"model/{name}", is_in_both and old.read(name) == new.read(name)
 
@@ -165,25 +167,19 @@ def _timeless(value: Any) -> Any:
     return [*map(_timeless, value)] if isinstance(value, list | tuple) else repr(value)
 
 
-def _order(reader: ArtifactReader) -> Any:
-    """Return the key that sorts files by when a run makes them."""
-    parts = (*FEATURES, *reader.manifest["estimator"]["files"])
-    known = [*(f"model/{name}" for name in parts), PREDICTIONS, METRICS]
-    return lambda name: (known.index(name) if name in known else len(known), name)
-
-
 def _reasons(old: ArtifactReader, new: ArtifactReader, config: Config) -> Iterator[str]:
     """Yield what may have caused differences, the most likely first."""
-    before, after = trained_on(old), trained_on(new)
-    versions = [versions_of(old), versions_of(new)]
-    for name in dict.fromkeys(chain(*versions)):
-        if (was := versions[0].get(name)) != (now := versions[1].get(name)):
-            yield f"version of {name}: {was or 'not installed'}, now {now or 'not installed'}"
-    for name in ("device", "threads", "python", "system", "interpreter"):
-        if (was := before.get(name)) != (now := after.get(name)):
-            yield f"{name}: {was}, now {now}"
+    before, after = _environment(old), _environment(new)
+    for name in dict.fromkeys((*before, *after)):
+        if name not in ("libraries", "reason") and (was := before.get(name)) != (now := after.get(name)):
+            yield f"{name}: {was or 'not installed'}, now {now or 'not installed'}"
     searches = chain.from_iterable((entry.params, entry.tune) for entry in config.models)
     if config.limits.time is not None or any(getattr(each, "time_limit", None) is not None for each in searches):
         yield "a search or ensemble that is limited by time tries as many models as the machine allows"
     if after.get("threads", 1) > 1 or after.get("device") == "gpu":
         yield "threads add numbers in another order each time: compare two runs with GPUPIPE_THREADS=1"
+
+
+def _environment(reader: ArtifactReader) -> dict[str, Any]:
+    versions = {f"version of {name}": version for name, version in versions_of(reader).items()}
+    return versions | trained_on(reader)

@@ -1,7 +1,4 @@
-"""Provenance of a model: an in-toto statement, with the predicate SLSA Provenance.
-
-https://in-toto.io/Statement/v1, https://slsa.dev/spec/v1.1/provenance
-"""
+"""Provenance of a model: an in-toto statement with the predicate SLSA Provenance, both of version 1."""
 
 from __future__ import annotations
 
@@ -35,11 +32,13 @@ def provenance_statement(reader: ArtifactReader, run: Path | None) -> dict[str, 
     if (card := reader.path(CARD)).is_file():
         digests[CARD] = hashlib.sha256(card.read_bytes()).hexdigest()
     config = reader.json(TRAINING) if TRAINING in reader.names() else {}
+    builder = {"id": PROJECT, "version": {"gpupipe": manifest["gpupipe"]}}
     details: dict[str, Any] = {"finishedOn": manifest["created"]}
     if run is not None:
         config = yaml.load((run / "config.yaml").read_text(encoding="utf-8"), Loader=Loader)
         details |= {"invocationId": run.resolve().name, "startedOn": read_json(run / "timeline.json")["started"]}
-    environment = trained_on(reader)
+    environment = {key: value for key, value in trained_on(reader).items() if key != "libraries"}
+    libraries = ({"uri": package_url(*library)} for library in versions_of(reader).items())
     return {
         "_type": "https://in-toto.io/Statement/v1",
         "subject": [{"name": name, "digest": {"sha256": digest}} for name, digest in sorted(digests.items())],
@@ -48,19 +47,10 @@ def provenance_statement(reader: ArtifactReader, run: Path | None) -> dict[str, 
             "buildDefinition": {
                 "buildType": f"{PROJECT}/run/v1",
                 "externalParameters": {"config": config},
-                "internalParameters": {
-                    "seed": config.get("seed"),
-                    **{key: value for key, value in environment.items() if key != "libraries"},
-                },
-                "resolvedDependencies": [
-                    *map(_dependency, manifest.get("sources", ())),
-                    *({"uri": package_url(*library)} for library in versions_of(reader).items()),
-                ],
+                "internalParameters": {"seed": config.get("seed"), **environment},
+                "resolvedDependencies": [*map(_dependency, manifest.get("sources", ())), *libraries],
             },
-            "runDetails": {
-                "builder": {"id": PROJECT, "version": {"gpupipe": manifest["gpupipe"]}},
-                "metadata": details,
-            },
+            "runDetails": {"builder": builder, "metadata": details},
         },
     }
 
