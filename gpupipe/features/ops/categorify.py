@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
 
 from pydantic import Field
 
@@ -15,6 +15,9 @@ from gpupipe.table.schema import FIRST_LEVEL, NULL, RARE, UNSEEN
 
 if TYPE_CHECKING:
     from gpupipe.features.statistics.training import Statistics
+
+
+MinFrequency = Annotated[int, Field(ge=1)] | Annotated[float, Field(gt=0.0, lt=1.0)] | None
 
 
 @OPS.register("categorify")
@@ -44,8 +47,8 @@ class Categorify(Op[CategoryExpr]):
     max_categories: int | None = Field(
         None, ge=1, description="Maximum number of levels with their own id, the most frequent ones; null: no limit."
     )
-    min_frequency: int | None = Field(
-        None, ge=1, description="Minimum number of training rows of a level with its own id."
+    min_frequency: MinFrequency = Field(
+        None, description="Minimum number of training rows of a level with its own id, or their share if below 1."
     )
 
     def select(self, builder: ProgramBuilder) -> list[CategoryExpr]:
@@ -73,16 +76,17 @@ class Categorify(Op[CategoryExpr]):
 
 
 def select_frequent(
-    column: CategoryExpr, counts: Sequence[float], max_categories: int | None, min_frequency: int | None
+    column: CategoryExpr, counts: Sequence[float], max_categories: int | None, min_frequency: float | None
 ) -> list[int]:
     """Return the codes of the frequent levels, in order.
 
     `counts` are the training rows of each code, or the sums of their weights. The `max_categories` most frequent levels
     are kept; ties go to the lower code, and sums of weights that differ by a rounding error are tied. A level needs at
-    least `min_frequency` rows.
+    least `min_frequency` rows, or that share of them if it is below 1.
     """
-    resolution = WEIGHT_RESOLUTION * sum(counts)
-    least = (min_frequency or 0) - resolution
+    total = sum(counts)
+    resolution = WEIGHT_RESOLUTION * total
+    least = (min_frequency or 0) * (total if 0 < (min_frequency or 0) < 1 else 1) - resolution
     codes = [c for c in range(FIRST_LEVEL, column.n_codes) if counts[c] > 0 and counts[c] >= least]
     if max_categories is not None and len(codes) > max_categories:
         codes = sorted(codes, key=lambda c: (-round(counts[c] / resolution), c))[:max_categories]

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from pydantic import Field
 
 from gpupipe.features.ops.base import OPS, Op, State
-from gpupipe.features.ops.categorify import select_frequent
+from gpupipe.features.ops.categorify import MinFrequency, select_frequent
 from gpupipe.features.program.builder import ProgramBuilder
 from gpupipe.features.program.expressions import CategoryExpr, NumericExpr, Producer
 from gpupipe.table.schema import FIRST_LEVEL, NULL, RARE
@@ -24,7 +24,7 @@ class OneHot(Op[CategoryExpr]):
 
     Levels that exceed `max_categories` or have fewer rows than `min_frequency` share the column ``plan=(rare)``. Nulls
     have the column ``plan=(null)`` if the training rows contain any. A level that is not in the training rows is 0 in
-    all columns. Row weights (``source.weight``) count.
+    all columns, as is the first one with ``drop: first``. Row weights (``source.weight``) count.
 
     Output: ``plan=basic``, ``plan=plus``, ...; float32, never null.
 
@@ -43,8 +43,11 @@ class OneHot(Op[CategoryExpr]):
     max_categories: int | None = Field(
         64, ge=1, description="Maximum number of levels with their own column, the most frequent ones; null: no limit."
     )
-    min_frequency: int | None = Field(
-        None, ge=1, description="Minimum number of training rows of a level with its own column."
+    min_frequency: MinFrequency = Field(
+        None, description="Minimum number of training rows of a level with its own column, or their share if below 1."
+    )
+    drop: Literal["first"] | None = Field(
+        None, description="first: no column for the first level, for linear models without a penalty."
     )
 
     def select(self, builder: ProgramBuilder) -> list[CategoryExpr]:
@@ -66,7 +69,8 @@ class OneHot(Op[CategoryExpr]):
         return {"levels": state["levels"], "rare": bool(state["rare"]), "null": state["null"]}
 
     def emit(self, column: CategoryExpr, state: State, builder: ProgramBuilder) -> None:
-        for code, level in zip(state["codes"], state["levels"], strict=True):
+        columns = list(zip(state["codes"], state["levels"], strict=True))
+        for code, level in columns[1 if self.drop else 0 :]:
             label = repr(level) if level in (RARE_LABEL, NULL_LABEL) else level
             builder.put(indicator(column, [code], label, builder), "one_hot")
         if state["rare"]:

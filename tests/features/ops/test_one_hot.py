@@ -50,6 +50,20 @@ def test_levels_below_min_frequency_share_the_column_rare(fit, levels: list, k: 
     assert (made.training.sum(axis=1) == 1).all()
 
 
+@pytest.mark.parametrize(("share", "kept"), [(0.2, ["b", "c"]), (0.21, ["c"])])
+def test_min_frequency_may_be_a_share_and_the_first_level_may_have_no_column(fit, share: float, kept: list) -> None:
+    levels = ["a", "b", "b", "c", "c", "c", "c", "d", "c", "c"]
+    made = fit(strings(levels), [{"one_hot": {"columns": "c", "min_frequency": share}}])
+    theirs = OneHotEncoder(min_frequency=share, sparse_output=False).fit_transform(np.array(levels)[:, None])
+    assert made.names == [*(f"c={level}" for level in kept), "c=(rare)"]
+    np.testing.assert_array_equal(made.training.to_numpy(), theirs)
+    first = fit(strings(levels), [{"one_hot": {"columns": "c", "drop": "first"}}])
+    theirs = OneHotEncoder(drop="first", sparse_output=False).fit_transform(np.array(levels)[:, None])
+    np.testing.assert_array_equal(first.training.to_numpy(), theirs)
+    ids = fit(strings(levels), [{"categorify": {"columns": "c", "min_frequency": share}}]).training["c"]
+    assert [ids[0] == 2, ids[1] == 3, ids[3] > 2] == [True, "b" in kept, True]
+
+
 def test_max_categories_keeps_the_most_frequent_and_of_equals_the_first(fit) -> None:
     levels = ["d"] * 3 + ["b"] * 2 + ["c"] * 2 + ["a"] + [None] * 5
     made = fit(strings(levels), [{"one_hot": {"columns": "c", "max_categories": 2}}])

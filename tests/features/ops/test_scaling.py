@@ -40,6 +40,17 @@ def test_mean_and_deviation_can_be_left_alone(fit) -> None:
     np.testing.assert_allclose(centred, x - x.mean(), rtol=1e-6)
 
 
+@pytest.mark.parametrize("low_high", [(-1.0, 1.0), (2.5, 40.0)])
+def test_min_max_takes_another_range(fit, low_high: tuple[float, float]) -> None:
+    x = 1e9 + np.random.default_rng(0).normal(0, 3, 500)
+    op = {"min_max": {"columns": "x", "feature_range": list(low_high)}}
+    expected = MinMaxScaler(feature_range=low_high).fit_transform(x[:, None])[:, 0]
+    np.testing.assert_allclose(fit({"x": x}, [op]).training["x"], expected, rtol=1e-5, atol=1e-5)
+    np.testing.assert_allclose(fit({"x": np.full(4, 7.0)}, [op]).training["x"], low_high[0], rtol=1e-6)
+    with pytest.raises(ValidationError, match="expected minimum < maximum"):
+        fit({"x": [1.0]}, [{"min_max": {"columns": "x", "feature_range": [1.0, 1.0]}}])
+
+
 def test_robust_scale_takes_other_quantiles(fit) -> None:
     x = np.random.default_rng(0).lognormal(3, 2, 500)
     got = fit({"x": x}, [{"robust_scale": {"columns": "x", "quantiles": [0.1, 0.9]}}]).training["x"]
