@@ -10,7 +10,7 @@ from gpupipe.features import OPS
 
 # Op fields that cannot contain free text: they are validated as columns, tables, dates, durations or files.
 CHECKED_FIELDS = {
-    "amount", "as_of", "columns", "difference", "from", "gap", "half_life", "inputs", "key", "periods", "product",
+    "amount", "as_of", "by", "columns", "difference", "from", "gap", "half_life", "inputs", "key", "periods", "product",
     "ratio", "sum", "table", "time", "to", "use", "windows",
 }  # fmt: skip
 TABLE_TEXTS: tuple[tuple[str, ...], ...] = (
@@ -60,6 +60,7 @@ def _kept_texts(root: Node) -> Iterator[Node]:
         yield from root.at("source", "target")
         yield from root.at("tables", "*", "on", "left")
     yield from _free_texts(root.at("data", "*"), ("dtype", "range"))
+    yield from _free_texts(root.at("evaluate", "reason_codes", "columns", "*"), ())
     for item in root.at("features", "*"):
         for op in item.value if isinstance(item.value, dict) else ():
             if op in OPS and op != "drop":

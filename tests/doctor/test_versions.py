@@ -9,7 +9,7 @@ from gpupipe.doctor.finding import Finding
 from gpupipe.doctor.packages import version_findings
 
 CORE = [
-    *("click", "fsspec", "jinja2", "numba", "numpy", "packaging", "pandas", "pyarrow", "pydantic"),
+    *("click", "fsspec", "jinja2", "markdown-it-py", "numba", "numpy", "packaging", "pandas", "pyarrow", "pydantic"),
     *("pyyaml", "rich", "scikit-learn", "threadpoolctl"),
 ]
 

@@ -14,6 +14,7 @@ import socket
 import warnings
 from collections.abc import Callable
 from pathlib import Path
+from zoneinfo import ZoneInfo
 
 import numpy as np
 import pyarrow as pa
@@ -166,7 +167,7 @@ ODD = {
     "decimal256": (pa.array([decimal.Decimal("1" * 60 + ".5"), None], pa.decimal256(70, 1)),
                    [decimal.Decimal("1" * 60 + ".5"), None]),
     "zone": (pa.array([dt.datetime(2024, 3, 10, 6, 30), None], pa.timestamp("s", "America/New_York")),
-             [dt.datetime(2024, 3, 10, 6, 30), None]),
+             [dt.datetime(2024, 3, 10, 1, 30, tzinfo=ZoneInfo("America/New_York")), None]),
     "duration": (pa.array([1500, None], pa.duration("ms")), [1.5, None]),
     "half": (pa.array(np.array([1.5, np.inf], np.float16)), [1.5, np.inf]),
     "wide": (pa.array([2**64 - 1, None], pa.uint64()), [2**64 - 1, None]),
@@ -176,6 +177,9 @@ ODD = {
     "text": (pa.array([b"ab", None], pa.binary_view()), ["ab", None]),
     "runs": (pa.RunEndEncodedArray.from_arrays(pa.array([1, 2], pa.int32()), pa.array([1.5, 2.0])), [1.5, 2.0]),
 }  # fmt: skip
+
+
+WITHOUT_ZONE = {("orc", "zone"): [dt.datetime(2024, 3, 10, 6, 30), None]}  # the format has no zones
 
 
 @FORMATS
@@ -188,7 +192,7 @@ def test_columns_of_every_odd_type_have_the_values_that_were_written(kind: str, 
         except (pa.ArrowException, NotImplementedError):
             continue  # the format has no such type
         loaded = read_arrow(Source(path=str(path)))
-        assert loaded.table.column("c").to_pylist() == values, name
+        assert loaded.table.column("c").to_pylist() == WITHOUT_ZONE.get((kind, name), values), name
         assert not any("outside the int64 range" in note for note in loaded.notes)
         read += 1
     assert read >= {"parquet": 9, "orc": 2, "arrow": 10}[kind]

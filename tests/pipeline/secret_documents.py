@@ -42,7 +42,9 @@ features:
   - aggregate: {table: ospreys, time: moment, as_of: meadow, prefix: granite_, gap: 3d, columns: [duty]}
 models:
   - {gaussian_nb: {}, as: first turnstone}
-evaluate: {metrics: [roc_auc, log_loss], select_by: roc_auc, by: [{column: orchard}], max_latency: 17s}
+evaluate: {metrics: [roc_auc, log_loss], select_by: roc_auc, by: [{column: orchard}], max_latency: 17s,
+  reason_codes: {columns: {orchard: {code: jackdaw seven, text: yield of the bittern}}, exclude: [harbour], top: 1,
+    adverse: amberlight}}
 limits: {memory: 5GiB, time: 47min}
 monitor: {period: 1.7s}
 report: {title: Quarterly grebe review, plots: false}
@@ -93,8 +95,9 @@ features:
   - categorify: {columns: orchard}
   - frequency_encode: {columns: orchard}
   - target_encode: {columns: orchard}
-  - cyclic: {columns: meadow}
-  - datetime_parts: {columns: meadow}
+  - cyclic: {columns: meadow, zone: Asia/Kathmandu}
+  - datetime_parts: {columns: meadow, zone: Pacific/Chatham}
+  - group_stats: {columns: harbour, by: orchard, prefix: chalk_}
   - haversine: {from: [pylon, scoria], to: [scoria, pylon], as: tern_km}
   - bearing: {from: [pylon, scoria], to: [scoria, pylon], as: ibis_degrees}
   - arithmetic: {ratio: [harbour, lantern], as: cormorant_ratio}
