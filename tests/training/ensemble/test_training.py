@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from dataclasses import dataclass, field, replace
 from functools import partial
+from typing import Any
 
 import numpy as np
 import pytest
@@ -380,8 +381,10 @@ def test_the_cost_of_a_forest_is_measured_with_a_tenth_of_its_trees(has, monkeyp
     monkeypatch.setattr(rows, "fit_fold" if has else "fit_forest", fit)
     time = TrainingTime(1e6, lambda: clock[0])
     fold = Fold(np.arange(n) >= n // 8, np.arange(n) < n // 8)
-    EntryTraining(rows, time, None).measure_few_trees(entry, fold)
-    n_trees = entry.settings.n_estimators
+    store: Any = None
+    settings: Any = entry.settings
+    EntryTraining(rows, time, store).measure_few_trees(entry, fold)
+    n_trees = settings.n_estimators
     assert trained == [(n_trees // 10, fold.train.sum() if has else n)]
     assert time.fold_seconds(entry) == pytest.approx(5 + 0.1 * n_trees)
 
@@ -394,7 +397,7 @@ def test_a_further_model_gets_the_time_of_the_same_entry_not_of_others_of_its_na
     time.add_measured(long, 7.0)
     assert time.fold_seconds(short) == pytest.approx(7.0 * 8 / 10)
     time.add_measured(short, 0.3)
-    assert (time.fold_seconds(long), time.fold_seconds(short)) == (pytest.approx(7.0), pytest.approx(0.3))
+    assert [time.fold_seconds(long), time.fold_seconds(short)] == pytest.approx([7.0, 0.3])
     assert time.fold_seconds(replace(long, name="tabm", label="tabm")) == pytest.approx(10 * (0.7 + 0.3 / 8) / 2)
 
 
