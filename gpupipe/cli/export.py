@@ -45,6 +45,7 @@ if TYPE_CHECKING:
 @click.option("--table", metavar="NAME", help="With --format sql: the table with the raw columns.  [default: input]")
 @click.option("--key", "keys", metavar="COLUMN", multiple=True, help="With --format sql: a column to copy. Repeatable.")
 @click.option("--features", is_flag=True, help="With --format sql: return the features too.")
+@click.option("--rules", is_flag=True, help="With --format sql: return the rules of data: that a row violates.")
 @click.option(
     "--uri", metavar="URI", help="With --dialect postgres: a database that runs the query on the recorded rows."
 )
@@ -95,16 +96,15 @@ def require_format(format_: str, query: Mapping[str, Any]) -> None:
         raise ConfigError(f"{given[0]} is for --format sql", where=f"--format {format_}", fix="add --format sql")
 
 
-def write_query(model: Model, output: Path, query: Mapping[str, Any]) -> list[str]:
+def write_query(model: Model, output: Path, query: dict[str, Any]) -> list[str]:
     """Write a model as a query, and return a summary as lines of text."""
     from gpupipe.io.output_conflicts import require_no_conflict
     from gpupipe.model_parts.folder import model_inputs
     from gpupipe.report.text import printable
 
     require_no_conflict(output, model_inputs(model.folder))
-    found = model.to_sql(
-        query["dialect"], query["table"] or "input", keys=query["keys"], features=query["features"], uri=query["uri"]
-    )
+    dialect, table = query.pop("dialect"), query.pop("table") or "input"
+    found = model.to_sql(dialect, table, **query)
     found.write(output)
     compared = "not executed: the query is parsed, not compared with the model"
     if found.comparison is not None:

@@ -297,12 +297,13 @@ class Model(LoadedModel):
         *,
         keys: Sequence[str] = (),
         features: bool = False,
+        rules: bool = False,
         uri: str | None = None,
     ) -> SqlExport:
         """Return the model as one SQL query, from the raw columns of a table to predictions and probabilities.
 
         The query is returned once its predictions for the recorded rows equal those of the model in the engine of the
-        dialect, with differences of at most 1e-6.
+        dialect, with differences of at most 1e-6 of a probability, or 1e-5 of the largest value.
 
         Parameters
         ----------
@@ -315,6 +316,8 @@ class Model(LoadedModel):
             Columns of the table to copy to the result, such as an identifier.
         features : bool
             Also return the features, in columns ``feature_NAME``.
+        rules : bool
+            Also return the rules of ``data:`` that a row violates, as a text or null, in the column ``violated_rules``.
         uri : str, optional
             A PostgreSQL database, for a temporary table with the recorded rows.
 
@@ -335,7 +338,7 @@ class Model(LoadedModel):
         """
         from gpupipe.inference.sql.export import write_sql
 
-        return write_sql(self, dialect, table, keys, features, uri)
+        return write_sql(self, dialect, table, keys, features, rules, uri)
 
     def _prediction_of(self, rows: RowsToPredict) -> tuple[Prediction, PredictionReport]:
         return predict_rows(self, rows)

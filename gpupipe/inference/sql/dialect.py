@@ -64,6 +64,16 @@ class SqlDialect:
         """Return an error of SQLite about a value that is not null: a path of JSON, which its message shows."""
         return self.call("JSON_EXTRACT", text("{}"), exp.DPipe(this=text(what), expression=raw.copy()))
 
+    def stripped(self, raw: Expr) -> Expr:
+        """Return a text without blanks at its ends; engines take long to look for many characters in each text."""
+        last: Expr = exp.Right(this=raw.copy(), expression=integer(1))
+        if self.is_sqlite:
+            last = exp.Substring(this=raw.copy(), start=integer(-1))
+        is_visible = [
+            exp.Between(this=exp.Unicode(this=each), low=integer(33), high=integer(126)) for each in (raw.copy(), last)
+        ]
+        return case([(all_of(is_visible), raw)], exp.Trim(this=raw.copy(), expression=text(BLANKS)))
+
     def divide(self, x: Expr, y: Expr) -> Expr:
         """Return the quotient of float64 numbers; the divisor is not 0."""
         return exp.Div(this=_wrapped(x), expression=_wrapped(y), typed=True, safe=False)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 from sqlglot import exp
 
+from gpupipe.errors import ConfigError
 from gpupipe.inference.sql.dialect import Expr, case, column, integer, is_in, is_null, number, total
 from gpupipe.inference.sql.inputs import Cell
 from gpupipe.inference.targets.estimators import EstimatorTarget
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from gpupipe_kernels.rows.trees import PackedTrees
 
 TREES_A_SUM = 64  # engines limit the size of an expression
+MOST_LEAVES = 100_000  # in one query, of some 7 MB
 LOW = 8  # levels; in a higher tree, the higher side of a split is ELSE, which engines do not nest
 
 
@@ -95,7 +97,12 @@ class EstimatorExpressions(EstimatorTarget[list[Expr]]):
         return softmax(self.query, named) if link == Link.SOFTMAX else [dialect.sigmoid(each) for each in named]
 
     def trees(self, packed: PackedTrees, start: HostArray) -> list[Expr]:
-        """Return sums of leaves."""
+        """Return sums of leaves; raise ConfigError if engines would take minutes to plan them."""
+        self.query.n_leaves += (len(packed.nodes) + len(packed.trees)) // 2
+        if self.query.n_leaves > MOST_LEAVES:
+            what = f"the trees have {self.query.n_leaves:,} leaves; databases take minutes to plan a query of more than"
+            fix = "train boosted trees, or a forest with fewer trees or max_leaf_nodes; no file was written"
+            raise ConfigError(f"{what} {MOST_LEAVES:,}", fix=fix)
         return TreeExpressions.of(self, packed).sums(start)
 
     def oblivious(self, trees: CatBoostTrees, explained: ExplainedTrees) -> list[Expr]:

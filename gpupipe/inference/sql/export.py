@@ -21,7 +21,7 @@ from gpupipe.inference.sql.engines import ROW_COLUMN, ROWS_TABLE, open_engine, r
 from gpupipe.inference.targets.comparison import ExpectedOutputs, RuntimeComparison, compare, expected_outputs
 from gpupipe.inference.targets.estimators import single_models
 from gpupipe.inference.targets.exact_columns import exact_columns
-from gpupipe.inference.targets.refusals import omitted_parts, require_expressible
+from gpupipe.inference.targets.refusals import RULES, omitted_parts, require_expressible
 from gpupipe.table.blocks import layout
 from gpupipe.table.row_encoder import RowEncoder
 from gpupipe_kernels.rows.lowering import lower
@@ -36,7 +36,9 @@ if TYPE_CHECKING:
     from gpupipe.inference.sql.query import SqlQuery
     from gpupipe.typing import HostArray
 
-TOLERANCE = 1e-6  # of a probability, or of the largest prediction
+TOLERANCE = 1e-6  # of a probability
+# Of the largest value: XGBoost adds leaves in float32, and 300 of them lose up to some millionths.
+VALUE_TOLERANCE = 1e-5
 FEATURE = "feature_"  # beginning of the names of features in the query
 
 
@@ -63,7 +65,7 @@ class SqlExport:
 
 @dataclass(frozen=True)
 class _ModelQuery:
-    """A model as named values of a query."""
+    """A model as named values of a query; without `predicts`, only its features."""
 
     query: SqlQuery
     inputs: list[SqlInput]
@@ -72,7 +74,7 @@ class _ModelQuery:
     columns: dict[str, exp.Expr]
 
     @classmethod
-    def of(cls, model: Model, dialect: SqlDialect, rounds: bool) -> _ModelQuery:
+    def of(cls, model: Model, dialect: SqlDialect, rounds: bool, predicts: bool = True) -> _ModelQuery:
         """Return the query of a model; see `write_program` for `rounds`."""
         from gpupipe.inference.sql.dialect import column
         from gpupipe.inference.sql.estimators import EstimatorExpressions
@@ -87,18 +89,26 @@ class _ModelQuery:
         inputs, cells = write_inputs(query, tuple(schema), positions, layout(schema))
         lowered = lower(model.features.program, positions)
         X, registers = write_program(query, lowered, cells, rounds)
-        n_codes = [feature.n_codes for feature in features]
-        writer = EstimatorExpressions(query, X, n_codes, registers, exact_columns(lowered))
-        found = write_outputs(query, writer.write(model.estimator), model.goal, model.decision)
         named: dict[str, exp.Expr] = {
             FEATURE + feature.name: column(x.name) for feature, x in zip(features, X, strict=True)
         }
+        if not predicts:
+            return cls(query, inputs, named, [], {})
+        n_codes = [feature.n_codes for feature in features]
+        writer = EstimatorExpressions(query, X, n_codes, registers, exact_columns(lowered))
+        found = write_outputs(query, writer.write(model.estimator), model.goal, model.decision)
         columns = dict(chain.from_iterable(own.items() for _, own in found))
         return cls(query, inputs, named, [output for output, _ in found], columns)
 
 
 def write_sql(
-    model: Model, dialect: str, table: str, keys: Sequence[str] = (), features: bool = False, uri: str | None = None
+    model: Model,
+    dialect: str,
+    table: str,
+    keys: Sequence[str] = (),
+    features: bool = False,
+    rules: bool = False,
+    uri: str | None = None,
 ) -> SqlExport:
     """Return a model as one query, after a comparison of its predictions; see `gpupipe.Model.to_sql`."""
     where = str(model.folder)
@@ -107,6 +117,8 @@ def write_sql(
         raise ConfigError(f"uri: {dialect} needs no server", where=where, fix="omit it, or use dialect postgres")
     require_libraries(dialect, executes, where)
     from gpupipe.inference.sql.dialect import DIALECTS, TITLES, SqlDialect
+    from gpupipe.inference.sql.violations import COLUMN as VIOLATED
+    from gpupipe.inference.sql.violations import write_violations
 
     if dialect not in DIALECTS:
         fix = did_you_mean(dialect, DIALECTS) or f"use one of {', '.join(DIALECTS)}"
@@ -118,15 +130,18 @@ def write_sql(
     with refuse_failures("the model cannot be written as SQL", where, VERIFY):
         found = _ModelQuery.of(model, own, rounds)
         columns = {**found.columns, **(found.features if features else {})}
+        omitted = list(omitted_parts(model))
+        if rules:
+            columns[VIOLATED], left_out = write_violations(found.query, found.inputs, model.rules)
+            omitted = [each for each in omitted if each != RULES] + left_out
         require_free_names(IdColumns(tuple(keys)), columns)
-        text = found.query.select(source, list(dict.fromkeys(keys)), columns).sql(dialect)
         comparison = _compared(model, own, found, columns, uri) if executes else None
+        text = found.query.select(source, list(dict.fromkeys(keys)), columns).sql(dialect, copy=False)
         if comparison is None:
             _require_parsed(text, dialect, where)
-    omitted = tuple(omitted_parts(model))
     lines = _description(model, found, dialect, comparison, omitted)
     whole = "".join(f"-- {line}\n" for line in lines) + f"{text}\n"
-    return SqlExport(whole, dialect, tuple(found.inputs), (*dict.fromkeys(keys), *columns), comparison, omitted)
+    return SqlExport(whole, dialect, tuple(found.inputs), (*dict.fromkeys(keys), *columns), comparison, tuple(omitted))
 
 
 def _table(name: str, dialect: str) -> exp.Table:
@@ -173,15 +188,16 @@ def _compared(
         return own | {ROW_COLUMN: pa.chunked_array([pa.array(range(len(rows)), pa.int64())])}
 
     expected = expected_outputs(model, model.open_files(), feed, found.outputs)
-    all_rounded = _ModelQuery.of(model, dialect, True)
+    all_rounded = _ModelQuery.of(model, dialect, True, predicts=False)
     source = exp.to_table(ROWS_TABLE)
     with open_engine(dialect.name, expected.feeds, uri, where) as engine:
         outputs = engine.run(found.query.select(source, [ROW_COLUMN], columns).sql(dialect.name))
         names = {f"x{i}": each for i, each in enumerate(all_rounded.features.values())}
-        features = engine.run(all_rounded.query.select(source, [ROW_COLUMN], names).sql(dialect.name))
+        features = engine.run(all_rounded.query.select(source, [ROW_COLUMN], names).sql(dialect.name, copy=False))
     matrix = np.stack([features[name] for name in names], axis=1).astype(np.float32)
     own = {each.name: _values(each, outputs, expected) for each in found.outputs}
-    return compare(TITLES[dialect.name], expected, own, matrix, where, TOLERANCE)
+    tolerance = TOLERANCE if model.goal.has_classes else VALUE_TOLERANCE
+    return compare(TITLES[dialect.name], expected, own, matrix, where, tolerance)
 
 
 def _values(output: SqlOutput, columns: Mapping[str, HostArray], expected: ExpectedOutputs) -> HostArray:

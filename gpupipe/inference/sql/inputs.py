@@ -116,7 +116,7 @@ def write_inputs(
     return inputs, [[own for _, own in sorted(of_kind.items())] for of_kind in cells]
 
 
-def _number_of(query: SqlQuery, column: Column) -> Expr:
+def number_value(query: SqlQuery, column: Column) -> Expr:
     """Return a column of numbers as float64: null where it is not a number, infinite or too large."""
     dialect, raw = query.dialect, query.raw(column.source)
     found = query.define(_as_double(dialect, raw))
@@ -139,10 +139,10 @@ def _as_double(dialect: SqlDialect, raw: Expr) -> Expr:
 
 
 def _cell_of_number(query: SqlQuery, each: SqlInput) -> Expr:
-    return _number_of(query, each.column)
+    return number_value(query, each.column)
 
 
-def _cell_of_time(query: SqlQuery, each: SqlInput) -> Expr:
+def time_value(query: SqlQuery, each: SqlInput) -> Expr:
     """Return microseconds since 1970-01-01 UTC."""
     dialect, raw = query.dialect, query.raw(each.column.source)
     if each.type == "number":
@@ -179,29 +179,26 @@ def _cell_of_code(query: SqlQuery, each: SqlInput) -> Expr:
 
 
 def _code_of_number(query: SqlQuery, column: Column) -> Expr:
-    dialect = query.dialect
-    x: Expr = query.define(_as_double(dialect, query.raw(column.source)))
     codes, other = number_codes(column)
-    if column.kind == "categorical" and column.dtype == "float":
-        x = query.define(dialect.rounded(x))
-    is_missing: Expr = is_null(x)
-    if not dialect.is_sqlite:
-        is_nan = dialect.call("ABS", x.copy()) > number(1.7e308)  # NaN and infinity are above all numbers
-        is_missing = exp.Or(this=is_missing, expression=is_nan)
+    x, is_missing = level_number(query, column)
     found = query.look_up(x, {number(known): integer(code) for known, code in codes.items()}, integer(other))
     return case([(is_missing, integer(NULL))], found)
 
 
-def _code_of_text(query: SqlQuery, column: Column) -> Expr:
+def level_number(query: SqlQuery, column: Column) -> tuple[Expr, Expr]:
+    """Return a column of numbers that are levels or flags, named, and whether it is missing."""
     dialect = query.dialect
-    raw = query.raw(column.source)
-    if column.dtype.startswith(
-        NUMBER_TYPES
-    ):  # numbers above 2^53; of other types, a cast would write other texts than gpupipe
-        raw = dialect.cast(raw, "text")
-    stripped = exp.Trim(this=raw, expression=text(BLANKS))
-    x = query.define(stripped)
-    is_missing = exp.Or(this=is_null(x), expression=is_in(x.copy(), map(text, sorted(NULL_TEXTS))))
+    x: Expr = query.define(_as_double(dialect, query.raw(column.source)))
+    if column.kind == "categorical" and column.dtype == "float":
+        x = query.define(dialect.rounded(x))
+    if dialect.is_sqlite:
+        return x, is_null(x)
+    is_nan = dialect.call("ABS", x.copy()) > number(1.7e308)  # NaN and infinity are above all numbers
+    return x, exp.Or(this=is_null(x), expression=is_nan)
+
+
+def _code_of_text(query: SqlQuery, column: Column) -> Expr:
+    x, is_missing = level_text(query, column)
     if column.kind == "boolean":
         lower = query.define(exp.Lower(this=x))
         words = {**BOOLEAN_WORDS, "0.0": 0, "1.0": 1}
@@ -213,4 +210,14 @@ def _code_of_text(query: SqlQuery, column: Column) -> Expr:
     return case([(is_missing, integer(NULL))], found)
 
 
-WRITERS = {SINGLE: _cell_of_number, DOUBLE: _cell_of_number, TIME: _cell_of_time, CODE: _cell_of_code}
+def level_text(query: SqlQuery, column: Column) -> tuple[Expr, Expr]:
+    """Return a column of texts without blanks at its ends, named, and whether it is missing."""
+    dialect, raw = query.dialect, query.raw(column.source)
+    if column.dtype.startswith(NUMBER_TYPES):
+        # Numbers above 2^53; of other types, a cast would write other texts than gpupipe.
+        raw = dialect.cast(raw, "text")
+    x = query.define(dialect.stripped(raw))
+    return x, exp.Or(this=is_null(x), expression=is_in(x.copy(), map(text, sorted(NULL_TEXTS))))
+
+
+WRITERS = {SINGLE: _cell_of_number, DOUBLE: _cell_of_number, TIME: time_value, CODE: _cell_of_code}

@@ -50,6 +50,7 @@ class SqlQuery:
         self._values: dict[str, NamedValue] = {}
         self._names: dict[Expr, str] = {}
         self.n_joined = 0
+        self.n_leaves = 0  # of all trees so far
 
     def __repr__(self) -> str:
         return f"SqlQuery({self.dialect.name}, {len(self._values)} values)"
@@ -127,7 +128,7 @@ class SqlQuery:
 
     def _lookup_table(self, table: LookupTable) -> exp.CTE:
         rows = exp.Values(expressions=[exp.Tuple(expressions=[*entry]) for entry in table.entries])
-        if self.dialect.name in ("duckdb", "postgres", "sqlite"):
+        if self.dialect.name in ("duckdb", "sqlite"):
             return _cte(rows, table.name, False, table.key, table.value)
         rows.set("alias", exp.TableAlias(this=exp.to_identifier("entries"), columns=_names_of(table)))
         return _cte(exp.Select(expressions=[exp.Star()]).from_(rows, copy=False), table.name, False)

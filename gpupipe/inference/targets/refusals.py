@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from gpupipe.models.fitted.base import FittedModel
 
 TASKS = CLASSIFICATION | {"regression", "quantile", "ranking", "multioutput"}
+RULES = "the rules of data:"
 FIX = "train without them, or serve the model with gpupipe serve"
 
 
@@ -69,4 +70,4 @@ def omitted_parts(model: Model) -> Iterator[str]:
     if model.decision.has_intervals:
         yield "prediction sets" if model.goal.has_classes else "prediction intervals"
     if model.rules:
-        yield "the rules of data:"
+        yield RULES

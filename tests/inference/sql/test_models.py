@@ -23,6 +23,7 @@ from gpupipe.inference.sql.inputs import write_inputs
 from gpupipe.inference.sql.query import SqlQuery
 from gpupipe.inference.targets.tree_splits import number_splits
 from gpupipe.models.xgboost.fitted import FittedXGBoost
+from gpupipe.rules.row_rules import RowRules
 from gpupipe.table.schema import Column
 from gpupipe_kernels.rows.records import TIME
 from tests.inference.onnx.test_models import SMALL, hard_rows, train
@@ -111,6 +112,30 @@ def test_calibrations_of_several_classes(tmp_path: Path, monkeypatch: pytest.Mon
     rows = hard_rows(40)
     _, found = predictions(model, "sqlite", rows)
     assert_equal_to_scorer(model, found, rows)
+
+
+def test_violated_rules_are_those_of_the_scorer(tmp_path: Path) -> None:
+    """The reference is `RowRules`, by its warnings for each row; `regex` and `unique` are named as omitted."""
+    data: dict[str, dict[str, Any]] = {
+        "usage": {"range": [-1.5, 40], "nulls": False}, "age": {"dtype": "uint8"}, "store": {"set": [1, 3, 4]},
+        "plan": {"set": ["A", "b c"], "nulls": False}, "city": {"regex": "city .*", "nulls": False, "unique": True},
+        "since": {"range": ["1970-01-01", "2020-02-29"]}, "speed": {"set": [1.5, 2]}, "is_member": {"nulls": False},
+    }  # fmt: skip
+    rules = {name: {**each, "otherwise": "warn"} for name, each in data.items()}
+    model = train(tmp_path, "binary", [{"xgboost": {"n_estimators": 2}}], data=rules)
+    rows = hard_rows()
+    wanted, checked = [], RowRules(model.rules)
+    for row in rows:
+        warned = [each.split(": row 0")[0].replace(" 1 row violates ", " ") for each in checked.check([row])]
+        wanted.append({each for each in warned if "regex" not in each})
+    assert len(set().union(*wanted)) == 10
+    for dialect in EMBEDDED:
+        exported, found = predictions(model, dialect, rows, rules=True)
+        assert {"rule city: regex: city .*", "rule city: unique: true"} <= set(exported.omitted)
+        own = [set() if each is None else set(each.split("; ")) for each in found["violated_rules"]]
+        assert own == wanted
+    for dialect in ("postgres", "snowflake", "bigquery", "spark"):  # parsed back
+        assert "violated_rules" in model.to_sql(dialect, "shop.customers", rules=True).columns
 
 
 def test_quantiles_are_in_order(tmp_path: Path) -> None:
@@ -237,7 +262,7 @@ def test_public_tables_as_duckdb_reads_them(tmp_path: Path, data_dir: Path, file
         read = f"SELECT *, row_number() OVER () AS n FROM read_csv('{path}', nullstr=' '"
         if target != "price":  # it reads "Yes" and "1/1/2011" as other types than text
             connection.execute(f"CREATE TABLE given AS {read})")
-            with pytest.raises(duckdb.BinderException, match="trim"):
+            with pytest.raises(duckdb.BinderException, match="unicode"):
                 connection.execute(found.text)
         texts = {each.column.source: "VARCHAR" for each in found.inputs if each.type == "text"}
         connection.execute(f"CREATE OR REPLACE TABLE given AS {read}, types={texts})")

@@ -30,6 +30,15 @@ def test_everything_that_cannot_be_expressed_is_named_at_once(tmp_path: Path) ->
         assert name in str(refused.value)
 
 
+def test_trees_with_too_many_leaves_are_refused_before_they_are_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = run(tmp_path, [{"encode": ["city"]}], "random_forest")
+    monkeypatch.setattr("gpupipe.inference.sql.estimators.MOST_LEAVES", 50)
+    with pytest.raises(gp.ConfigError, match=r"leaves; databases take minutes .* more than 50\n  where: .*model"):
+        gp.load_model(folder, "cpu").to_sql("duckdb")
+
+
 def test_the_command_writes_a_query_that_sqlite_runs(
     usual: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
