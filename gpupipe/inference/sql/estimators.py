@@ -101,7 +101,7 @@ class EstimatorExpressions(EstimatorTarget[list[Expr]]):
         self.query.n_leaves += (len(packed.nodes) + len(packed.trees)) // 2
         if self.query.n_leaves > MOST_LEAVES:
             what = f"the trees have {self.query.n_leaves:,} leaves; databases take minutes to plan a query of more than"
-            fix = "train boosted trees, or a forest with fewer trees or max_leaf_nodes; no file was written"
+            fix = "train fewer or smaller trees, or serve the model with gpupipe serve; no file was written"
             raise ConfigError(f"{what} {MOST_LEAVES:,}", fix=fix)
         return TreeExpressions.of(self, packed).sums(start)
 
