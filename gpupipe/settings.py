@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from datetime import date, datetime
 from functools import partial
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import (
     AfterValidator,
@@ -15,6 +16,8 @@ from pydantic import (
     Field,
     GetCoreSchemaHandler,
     GetJsonSchemaHandler,
+    field_validator,
+    model_validator,
 )
 from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema, core_schema
@@ -27,6 +30,36 @@ class Settings(BaseModel):
 
     # Built on first use: a configuration names few of the many ops and models, and `check` must start fast.
     model_config = ConfigDict(extra="forbid", frozen=True, protected_namespaces=(), defer_build=True)
+
+
+class NumberTextSettings(Settings):
+    """Notation of the numbers in a text column: see the op ``parse_number``."""
+
+    units: str | list[str] | dict[str, float] = Field(
+        "", description="Unit of the texts; or several, or the factor of each: {kg: 1, g: 0.001}, {$: 1, k: 1000}."
+    )
+    decimal: Literal[".", ","] = Field(".", description="Decimal mark of the texts.")
+    bands: Literal["missing", "limit"] = Field(
+        "missing", description="Number of a band such as <5, 65+ or 10-20: none, or its limit (of a range the middle)."
+    )
+    duration: Literal["ms", "s", "min", "h", "d", "w", "month", "year"] | None = Field(
+        None, description="Read durations, such as 3 weeks, 1 year 2 months, 00:12:30 or PT5M, as numbers of this unit."
+    )
+
+    @field_validator("units")
+    @classmethod
+    def _check_units(cls, value: str | list[str] | dict[str, float]) -> str | list[str] | dict[str, float]:
+        named = value if isinstance(value, dict) else dict.fromkeys([value] if isinstance(value, str) else value, 1.0)
+        for name, factor in named.items() if value else ():
+            if name != name.strip() or not name or not math.isfinite(factor) or factor == 0:
+                raise ValueError(f"expected units, and factors that are not 0; got {name!r}: {factor:g}")
+        return value
+
+    @model_validator(mode="after")
+    def _check_duration(self) -> Self:
+        if self.duration and self.units:
+            raise ValueError("a duration names its units: remove units")
+        return self
 
 
 class OneOrMore:

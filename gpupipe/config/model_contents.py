@@ -18,6 +18,8 @@ TABLE_TEXTS: tuple[tuple[str, ...], ...] = (
     ("csv", "comment"),
     ("csv", "names"),
     ("schema", "*", "format"),
+    ("schema", "*", "units"),
+    ("schema", "*", "units", "*"),
 )
 EVENT_TEXTS = (*TABLE_TEXTS, ("where",), ("compute", "*"), ("prefix",))
 # The same for parameters of models: files, columns, durations, and names of models and metrics.

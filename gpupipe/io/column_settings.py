@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Self
 
 from pydantic import Field, GetJsonSchemaHandler, field_validator, model_validator
 from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema
 
 from gpupipe.errors import SchemaError
-from gpupipe.settings import Settings
+from gpupipe.settings import NumberTextSettings
+from gpupipe.table.number_texts import NumberFormat
 from gpupipe.table.schema import DeclaredColumn, declare
 from gpupipe.table.time_texts import is_pattern, pattern_of
 from gpupipe.units import TICKS_PER_SECOND
 
 
-class ColumnSettings(Settings):
-    """Declared type of a column: ``float``, or ``{kind: datetime, format: "%m/%d/%Y"}``."""
+class ColumnSettings(NumberTextSettings):
+    """Declared type of a column: ``float``, ``{kind: datetime, format: "%d.%m.%Y"}``, ``{kind: number, units: kg}``."""
 
     kind: str = Field(
         description="A kind (numeric, categorical, datetime, boolean, text) or a dtype such as int or float32."
@@ -58,4 +59,17 @@ class ColumnSettings(Settings):
 
     def declared(self) -> DeclaredColumn:
         """Return the declaration in the form that the table encoder takes."""
-        return declare(self.kind, self.format)
+        return declare(self.kind, self.format, self.number_format)
+
+    @property
+    def number_format(self) -> str | None:
+        """The notation of numbers in texts, in the form that a schema stores; None if no setting states it."""
+        if not self.model_fields_set & NumberTextSettings.model_fields.keys():
+            return None
+        return NumberFormat.of(self.units, self.decimal, self.bands, self.duration).to_json()
+
+    @model_validator(mode="after")
+    def _formats_numbers(self) -> Self:
+        if self.number_format is not None and declare(self.kind).kind != "numeric":
+            raise ValueError(f"units, decimal, bands and duration are for kind: number; got kind: {self.kind}")
+        return self

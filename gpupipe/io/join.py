@@ -117,7 +117,8 @@ def declared_keys(table: pa.Table, joined: JoinedTable) -> pa.Table:
     declared = joined.declarations()
     for name in joined.on.right:
         if name in declared and declared[name].kind == "numeric":
-            table = table.set_column(table.column_names.index(name), name, as_numbers(name, table.column(name)))
+            numbers = as_numbers(name, table.column(name), declared[name].number_format)
+            table = table.set_column(table.column_names.index(name), name, numbers)
     return table
 
 

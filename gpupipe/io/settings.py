@@ -119,12 +119,14 @@ class TableSource(TableOrigin):
 
 
 def declared_texts(source: TableSource) -> set[str]:
-    """Return the columns that are declared to be text, or times in a format: a parser would read them as ISO 8601."""
-    return {
-        name
-        for name, column in source.declarations().items()
-        if column.kind in TEXT_KINDS or (column.kind == "datetime" and is_strict(column.time_format))
-    }
+    """Return the columns that are declared to be text, or times or numbers in a format that parsers do not know."""
+    return {name for name, column in source.declarations().items() if is_read_as_text(column)}
+
+
+def is_read_as_text(column: DeclaredColumn) -> bool:
+    """Return whether a parser must leave a column as text: Arrow would read its times as ISO 8601, for example."""
+    has_format = column.kind == "datetime" and is_strict(column.time_format)
+    return column.kind in TEXT_KINDS or has_format or column.number_format is not None
 
 
 def names_of_ticks(source: TableSource) -> set[str]:
@@ -207,6 +209,9 @@ class Source(TableSource):
             raise ValueError(f"target: expected different names; got {', '.join(map(repr, self.targets))}")
         if self.task is not None and len(self.targets) > 1:
             raise ValueError(f"target: expected one column for task: {self.task}; got {', '.join(self.targets)}")
+        written = [name for name in self.targets if name in self.declared and self.declared[name].number_format]
+        if written:
+            raise ValueError(f"schema: the target {written[0]!r} must have numbers in every table: convert its texts")
         return self
 
     @model_validator(mode="after")

@@ -26,6 +26,7 @@ from gpupipe.model_parts.importances import Importances
 from gpupipe.model_parts.part_shapes import GOAL, IMPORTANCES, decision_shape
 from gpupipe.models import FittedModel
 from gpupipe.models.files.description import MOST_TARGETS
+from gpupipe.table.number_texts import NumberFormat
 from gpupipe.table.schema import Column, Schema
 from gpupipe.tasks import CLASSIFICATION, REGRESSION, SUPERVISED
 
@@ -51,6 +52,8 @@ def read_schema(columns: list[dict[str, Any]], levels: Mapping[str, Sequence[str
 
 def _check_column(column: Column) -> None:
     has_codes = column.kind in ("boolean", "categorical")
+    if column.number_format is not None:
+        NumberFormat.from_json(column.number_format)
     if column.storage not in STORAGES[column.kind]:
         raise ValueError(f"the {column.kind} column {column.name!r:.40} has the storage type {column.storage!r:.40}")
     if column.levels is not None and (not has_codes or column.hash_of is not None):

@@ -23,7 +23,7 @@ TEXT_OR_NULL = (str, None)
 
 COLUMN = {"name": str, "kind": {*KINDS}, "dtype": str, "storage?": str, "n_buckets?": N_CODES}
 COLUMN |= dict.fromkeys(("nullable?", "derived?", "has_scale?", "has_normal_form?"), bool)
-COLUMN |= dict.fromkeys(("time_format?", "hash_of?"), TEXT_OR_NULL)
+COLUMN |= dict.fromkeys(("time_format?", "hash_of?", "number_format?"), TEXT_OR_NULL)
 LEVELS = {...: [str]}
 DERIVED_LEVELS = {...: LEVELS}
 FEATURES = [{"name": str, "inputs": [str], "op": str, "n_codes": N_CODES}]

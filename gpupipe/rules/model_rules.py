@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from gpupipe.rules.settings import ColumnRules
+from gpupipe.table.number_texts import NumberFormat
 from gpupipe.table.schema import DeclaredColumn
 
 
@@ -29,12 +30,16 @@ class ServedRules:
         return {
             "column": self.column,
             "kind": self.declared.kind,
-            "format": self.declared.time_format,
+            "format": self.declared.time_format or self.declared.number_format,
             "rules": rules,
         }
 
     @staticmethod
     def from_json(record: Mapping[str, Any]) -> ServedRules:
         """Return the rules from a record of `to_json`, whose types are checked; raise ValueError if it is malformed."""
-        declared = DeclaredColumn(record["kind"], time_format=record["format"])
+        is_number = record["kind"] == "numeric"
+        time_format, number_format = (None, record["format"]) if is_number else (record["format"], None)
+        if number_format is not None:
+            NumberFormat.from_json(number_format)
+        declared = DeclaredColumn(record["kind"], time_format=time_format, number_format=number_format)
         return ServedRules(record["column"], declared, ColumnRules.model_validate(record["rules"]))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import date
 from typing import Any, Literal, NamedTuple
 
@@ -44,6 +45,7 @@ class CellReader:
         storage = {"numeric": "float64", "datetime": "int64", "boolean": "int8"}.get(kind, "")
         dtype = "timestamp[us]" if kind == "numeric" else ""  # rules read times as numbers, as a table does
         column = Column(name, kind, dtype, storage=storage, time_format=declared.time_format, has_normal_form=strip)
+        column = replace(column, number_format=declared.number_format)
         self.expected = column.expected
         encode = cell_encoder(column, by_table)
         self.content = _READERS[kind](encode) if kind in _READERS else encode

@@ -218,7 +218,8 @@ def _kind_schema(column: Json) -> Json:
     kind, time_format = column["kind"], column["time_format"]
     null = ["null"] if column["nullable"] else []
     if kind != "datetime":
-        found = _typed([{"numeric": "number", "boolean": "boolean"}.get(kind, "string"), *null])
+        written = ["string"] if column["number_format"] else []
+        found = _typed([{"numeric": "number", "boolean": "boolean"}.get(kind, "string"), *written, *null])
         return found | ({"examples": column["levels"][:10], "description": LEVELS} if column["levels"] else {})
     about: Json = {"description": f"Expected: {expected_time(time_format)}"}
     if time_format in TICKS_PER_SECOND:

@@ -75,6 +75,7 @@ def _describe(model: ServedModel, name: str, column: Column) -> dict[str, Any]:
         "nullable": all(each.nulls or each.otherwise == "warn" for each in rules),
         "levels": list(column.levels) if column.levels is not None and column.kind == "categorical" else None,
         "time_format": column.time_format,
+        "number_format": column.number_format,
         "training": {"low": low, "high": high, "nulls": training.get("nulls")} if training else None,
         "rules": list(chain.from_iterable(map(_describe_rules, rules))),
     }

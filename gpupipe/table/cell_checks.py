@@ -50,6 +50,8 @@ def check_cells(column: Column, values: pa.ChunkedArray, numbers: ParseNumbers =
     """
     has_codes = column.kind == "boolean" and not pa.types.is_boolean(values.type)
     has_codes |= column.kind == "datetime" and is_number(values.type) and is_pattern(column.time_format)
+    if column.number_format is not None:
+        return None  # a text in another format is null
     if column.kind not in PARSERS or not (is_text(values.type) or has_codes):
         return None
     coded = as_dictionary(values)

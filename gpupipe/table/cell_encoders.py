@@ -24,6 +24,7 @@ from gpupipe.table.level_text import (
     canonical_text,
     normal_text,
 )
+from gpupipe.table.number_texts import NumberFormat
 from gpupipe.table.plain_values import decimal_number, form_of
 from gpupipe.table.schema import BOOLEAN_WORDS, FIRST_LEVEL, LARGEST, NAT, NULL, TIME_TYPES, UNSEEN, Column
 from gpupipe.table.temporal_objects import iso_text
@@ -101,6 +102,8 @@ class NumberEncoder(CellEncoder):
 
     def of_text(self, text: str) -> float:
         """Return the number written in a text."""
+        if self.column.number_format is not None:
+            return self.of_value(NumberFormat.from_json(self.column.number_format).parse(text))
         try:
             return self.of_value(read_number(text))
         except ValueError:

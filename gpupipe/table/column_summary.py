@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from copy import copy
+from dataclasses import replace
 from itertools import chain
 from typing import Any
 
@@ -13,8 +14,10 @@ import pyarrow.compute as pc
 
 from gpupipe.arrow_numpy import number_array, text_array
 from gpupipe.errors import SchemaError
+from gpupipe.names import shorten
 from gpupipe.table.blocks import code_storage
 from gpupipe.table.exact_values import is_number
+from gpupipe.table.number_texts import NumberFormat, is_band
 from gpupipe.table.numeric_columns import as_numbers, storage_of
 from gpupipe.table.schema import FIRST_LEVEL, Column, DeclaredColumn
 from gpupipe.table.string_columns import as_dictionary, sort_levels, used_texts
@@ -25,6 +28,7 @@ from gpupipe.units import TICKS_PER_SECOND
 BOOLEAN_LEVELS = ("false", "true")
 FEW_LEVELS = 50  # up to this many distinct strings are always categories
 FIRST_ROWS = 4096
+UNREAD_SHOWN = 5
 SOME_TEXTS = 200  # of times, for messages
 FEW_TEXTS = 4096  # fewer texts are not deduplicated, because files are often small and many
 TEXTS = pa.large_string()  # the levels of many chunks may exceed 2 GiB
@@ -47,6 +51,8 @@ class ColumnSummary:
         self.some_texts: list[str] = []
         self.has_times = self.has_beyond = False  # whether numbers of a unit are times, and too large ones
         self.used, self.unused = DistinctTexts(), DistinctTexts()
+        self.number_format = declared.number_format if declared else None
+        self.unread: set[str] = set()  # texts that are not in this format
 
     def add(self, values: pa.ChunkedArray) -> None:
         """Add a chunk; raise SchemaError if it does not match the declared kind."""
@@ -61,7 +67,10 @@ class ColumnSummary:
 
     def add_numbers(self, values: pa.ChunkedArray) -> pa.ChunkedArray:
         """Add a chunk of a numeric column and return its numbers; raise SchemaError if it contains anything else."""
-        numbers = as_numbers(self.name, values)
+        numbers = as_numbers(self.name, values, self.number_format)
+        if self.number_format is not None and is_text(values.type) and numbers.null_count > values.null_count:
+            wrong = as_dictionary(values.filter(pc.is_null(numbers)))
+            self.unread.update(text for text in used_texts(wrong) if text.strip())
         self.nullable |= numbers.null_count > 0 or pa.types.is_floating(numbers.type)
         storage = (self.declared and self.declared.storage) or storage_of(numbers)
         self.storage = max(self.storage, storage)  # once float64, always float64
@@ -76,6 +85,7 @@ class ColumnSummary:
         self.storage = max(self.storage, other.storage)
         self.has_times |= other.has_times
         self.has_beyond |= other.has_beyond
+        self.unread |= other.unread
         if other.formats is not None:
             known = other.formats if self.formats is None else self.formats
             self._set_formats([form for form in known if form in other.formats], other.some_texts)
@@ -134,7 +144,8 @@ class ColumnSummary:
         if self.declared is None and len(self.used.distinct()) > max(FEW_LEVELS, n_rows // 2):
             self._is_text()
         if self.kind == "numeric":
-            return Column(self.name, "numeric", self.dtype, self.nullable, self.storage)
+            column = Column(self.name, "numeric", self.dtype, self.nullable, self.storage)
+            return replace(column, number_format=self.number_format, unread=self._unread())
         if self.kind == "datetime":
             stated = self.declared.time_format if self.declared else None
             if self.has_beyond and not self.has_times:
@@ -153,6 +164,18 @@ class ColumnSummary:
             storage = code_storage(FIRST_LEVEL + len(levels))
             return Column(self.name, "categorical", self.dtype, self.nullable, storage, levels, has_normal_form=True)
         return Column(self.name, self.kind, self.dtype, self.nullable)
+
+    def _unread(self) -> str:
+        """Return the warning about texts that are not in the number format; "" if all are."""
+        if not self.unread or self.number_format is None:
+            return ""
+        shown = ", ".join(repr(shorten(text)) for text in sorted(self.unread)[:UNREAD_SHOWN])
+        number_format = NumberFormat.from_json(self.number_format)
+        is_band_only = not number_format.has_bands and all(map(is_band, self.unread))
+        advice = "bands: limit reads bands" if is_band_only else "list further units in schema"
+        n = len(self.unread)
+        texts = "1 distinct text is" if n == 1 else f"{n:,} distinct texts are"
+        return f"column {self.name!r}: {texts} not {number_format.label} and missing: {shown}; {advice}"
 
 
 def kind_of(kind: pa.DataType) -> str:

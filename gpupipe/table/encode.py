@@ -186,7 +186,7 @@ def numbers_of(column: Column, values: pa.ChunkedArray) -> pa.ChunkedArray:
         # Microseconds since 1970 would be accepted as numbers.
         what = f"expected numbers in column {column.name!r}; found times"
         raise SchemaError(what, fix="convert it to numbers", names=[column.name])
-    return as_numbers(column.name, values)
+    return as_numbers(column.name, values, column.number_format)
 
 
 def _write_levels(column: Column, values: pa.ChunkedArray, out: Any) -> None:

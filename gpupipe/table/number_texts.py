@@ -1,30 +1,55 @@
-"""Numbers written for people, with currencies, units, percent signs, separators of thousands and parentheses."""
+"""Numbers written for people: currencies, units, percent signs, separators of thousands, parentheses, durations."""
 
 from __future__ import annotations
 
+import json
 import math
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cache
-from itertools import chain
-from typing import Literal
+from functools import cache, lru_cache
+from itertools import chain, pairwise
+from typing import Any, Literal
 
 DecimalMark = Literal[".", ","]
+DurationUnit = Literal["ms", "s", "min", "h", "d", "w", "month", "year"]
+Units = str | list[str] | dict[str, float]
 
 LONGEST = 64  # characters of a text that may be a number
 BLANKS = "\u00a0\u2007\u2009\u202f "  # between thousands, and before a unit
 CURRENCIES = "$¢£¤¥\u20a0-\u20cf"  # of a character class
 MINUS = str.maketrans(dict.fromkeys("\u2212\u2012\u2013\ufe63\uff0d", "-"))
-BANDS = re.compile(r"(?:[<>≤≥~≈]|<=|>=)\s*\S*\d.*|.*\d\s*\+|-?[\d.,]+\s*(?:-|–|to)\s*[\d.,]+")
-LIMIT = re.compile(r"(?:[<>]=?|[≤≥~≈])\s*(.*\d.*)|(.*\d.*?)\s*\+")  # one end of a band
+BANDS = re.compile(r"(?:[<>≤≥~≈]|<=|>=)\s*\S*\d.*|.*\d\s*\+(?:\s*[^\W\d]\D*)?|-?[\d.,]+\s*(?:-|–|to)\s*[\d.,]+")
+LIMIT = re.compile(r"(?:[<>]=?|[≤≥~≈])\s*(.*\d.*)|(.*\d.*?)\s*\+(\D*)")  # one end of a band
 RANGE = re.compile(r"(.*?\d[^\d]*?)\s*(?:-|–|to)\s*(\S*\d.*)")  # both ends
 HEXADECIMAL = re.compile("[+-]?0x[0-9a-f]", re.I)
 CODES = re.compile("AUD|BRL|CAD|CHF|CNY|CZK|DKK|EUR|GBP|HUF|INR|JPY|KRW|MXN|NOK|NZD|PLN|RS|RUB|SEK|TRY|USD|ZAR", re.I)
 MULTIPLES = {"k": 1e3, "K": 1e3, "M": 1e6, "m": 1e6, "mn": 1e6, "B": 1e9, "b": 1e9, "bn": 1e9}
 FIRST = 20  # texts that are tried before all others
 LEAST_READ, LEAST_OF_UNIT = 0.95, 0.9  # shares of the distinct texts
+
+# Seconds of the units of a duration. A month and a year are the means of the Gregorian calendar.
+DAY = 86_400.0
+SECONDS = {"ms": 1e-3, "s": 1.0, "min": 60.0, "h": 3600.0, "d": DAY, "w": 7 * DAY}
+SECONDS |= {"month": 30.436875 * DAY, "year": 365.2425 * DAY}
+_WORDS = {
+    "ms": "ms msec msecs millisecond milliseconds",
+    "s": "s sec secs second seconds",
+    "min": "m min mins minute minutes",
+    "h": "h hr hrs hour hours",
+    "d": "d day days",
+    "w": "w wk wks week weeks",
+    "month": "mo mos mth mths month months",
+    "year": "y yr yrs year years",
+}
+SECONDS_OF_WORD = {word: SECONDS[unit] for unit, words in _WORDS.items() for word in words.split()}
+CLOCK = re.compile(r"(\d+):([0-5]\d):([0-5]\d(?:[.,]\d+)?)")
+ISO = re.compile(
+    "P(?=[0-9T])" + "".join(rf"(?:(\d+(?:[.,]\d+)?){unit})?" for unit in "YMWD")
+    + "(?:T(?=[0-9])" + "".join(rf"(?:(\d+(?:[.,]\d+)?){unit})?" for unit in "HMS") + ")?"
+)  # fmt: skip
+ISO_SECONDS = [SECONDS[unit] for unit in ("year", "month", "w", "d", "h", "min", "s")]
 
 
 @dataclass(frozen=True)
@@ -85,6 +110,54 @@ def _pattern(decimal: DecimalMark) -> re.Pattern[str]:
     return re.compile(rf"{before}{whole}{part}[{BLANKS}]*(?P<after>(?:{unit})?)(?P<last>-?)")
 
 
+def read_seconds(text: str, decimal: DecimalMark = ".") -> float | None:
+    """Return the seconds of a duration; None for other texts, also for a number without a unit.
+
+    A duration is in words, with units from large to small, each at most once; a clock of hours, minutes and seconds,
+    after words or alone; or in ISO 8601. ``m`` are minutes. A month has 30.436875 days and a year 365.2425.
+
+    Examples
+    --------
+    >>> read_seconds("1 week 2 days"), read_seconds("00:12:30"), read_seconds("PT5M"), read_seconds("1h, 30m")
+    (777600.0, 750.0, 300.0, 5400.0)
+    >>> read_seconds("12:30") is None, read_seconds("5 minutes 1 hour") is None
+    (True, True)
+    """
+    text = text.translate(MINUS).strip().strip(BLANKS)
+    if len(text) > LONGEST:
+        return None
+    sign, text = (-1.0 if text[:1] == "-" else 1.0), text[text[:1] in ("+", "-") :].strip()
+    if found := ISO.fullmatch(text):
+        parts = [part and float(part.replace(",", ".")) for part in found.groups()]
+        return sign * sum((part or 0.0) * seconds for part, seconds in zip(parts, ISO_SECONDS, strict=True))
+    terms, end = [], 0
+    for term in _term(decimal).finditer(text):
+        if term.start() != end or (seconds := _seconds_of(term["unit"])) is None:
+            break
+        number = read_number(term["number"], decimal)
+        terms.append((number.value if number else math.nan, seconds))
+        end = term.end()
+    clock = CLOCK.fullmatch(text[end:])
+    if clock is not None:
+        terms += zip([float(part.replace(",", ".")) for part in clock.groups()], (3600.0, 60.0, 1.0), strict=True)
+    is_whole = end == len(text) or clock is not None
+    if not terms or not is_whole or any(before <= after for (_, before), (_, after) in pairwise(terms)):
+        return None
+    found_seconds = sum(number * seconds for number, seconds in terms)
+    return None if math.isnan(found_seconds) else sign * found_seconds
+
+
+def _seconds_of(unit: str) -> float | None:
+    return None if unit == "M" else SECONDS_OF_WORD.get(unit.lower())  # M may be minutes or months
+
+
+@cache
+def _term(decimal: DecimalMark) -> re.Pattern[str]:
+    """Return the pattern of a number with a unit of time."""
+    number = rf"\d[\d.,]*(?<![.,])|{re.escape(decimal)}\d+"
+    return re.compile(rf"(?P<number>{number})[{BLANKS}]*-?(?P<unit>[^\W\d_]+)\.?\s*(?:,\s*|and\s+|&\s*)?")
+
+
 def is_band(text: str) -> bool:
     """Return whether a text is a band of numbers: ``<1``, ``>= 20``, ``65+``, ``5-10``."""
     return BANDS.fullmatch(text.strip()) is not None
@@ -97,26 +170,61 @@ class NumberFormat:
     - `units`: the factor of each unit. A text without one has the factor 1; with any other, it is not a number.
     - `decimal`: {".", ","}
     - `has_bands`: whether a band is a number: its limit, or the middle of a range. Otherwise it is not a number.
+    - `duration`: the unit of durations, a key of `SECONDS`; "": not durations
     """
 
     units: Mapping[str, float] = field(default_factory=dict)
     decimal: DecimalMark = "."
     has_bands: bool = False
+    duration: str = ""
+
+    @classmethod
+    def of(cls, units: Units, decimal: DecimalMark, bands: str, duration: DurationUnit | None) -> NumberFormat:
+        """Return the format of the settings of `parse_number`, or of a column of ``schema:``."""
+        names = [units] if isinstance(units, str) and units else units
+        factors = names if isinstance(names, dict) else dict.fromkeys(names, 1.0)
+        return cls(dict(factors), decimal, bands == "limit", duration or "")
+
+    def to_json(self) -> str:
+        """Return the format as a text, for the schema of a model."""
+        return json.dumps([dict(self.units), self.decimal, self.has_bands, self.duration], ensure_ascii=False)
+
+    @staticmethod
+    @lru_cache
+    def from_json(text: str) -> NumberFormat:
+        """Return the format from the result of `to_json`; raise ValueError if it is malformed."""
+        values: Any = json.loads(text)
+        kinds = (dict, str, bool, str)
+        if type(values) is list and len(values) == 4 and all(map(isinstance, values, kinds)):
+            found = NumberFormat(*values)
+            are_numbers = all(type(factor) in (int, float) for factor in found.units.values())
+            if are_numbers and found.decimal in (".", ",") and found.duration in ("", *SECONDS):
+                return found
+        raise ValueError(f"expected the format of numbers in texts; got {text!r:.80}")
+
+    @property
+    def label(self) -> str:
+        """Name of what a text is expected to be, for messages."""
+        return "durations" if self.duration else f"numbers in {', '.join(self.units)}" if self.units else "numbers"
 
     def settings(self, *columns: str) -> dict[str, object]:
         """Return the settings of the op `parse_number` for columns."""
         found: dict[str, object] = {"columns": columns[0] if len(columns) == 1 else list(columns)}
         if self.units:
             only = next(iter(self.units))
-            found["unit"] = only if self.units == {only: 1.0} else dict(self.units)
+            found["units"] = only if self.units == {only: 1.0} else dict(self.units)
         if self.decimal != ".":
             found["decimal"] = self.decimal
         if self.has_bands:
             found["bands"] = "limit"
+        if self.duration:
+            found["duration"] = self.duration
         return found
 
     def parse(self, text: str) -> float:
         """Return the number of a text; NaN if it is not a number, or has another unit."""
+        if self.duration and (seconds := read_seconds(text, self.decimal)) is not None:
+            return seconds / SECONDS[self.duration]
         found = read_number(text, self.decimal)
         if found is None:
             return self._parse_band(text) if self.has_bands else float("nan")
@@ -128,8 +236,13 @@ class NumberFormat:
     def _parse_band(self, text: str) -> float:
         """Return the limit of a band, or the middle of a range, whose unit may be written once."""
         if limit := LIMIT.fullmatch(text.strip()):
-            return replace(self, has_bands=False).parse(limit[1] or limit[2])
+            return replace(self, has_bands=False).parse(limit[1] or f"{limit[2]} {limit[3]}")
         ends = RANGE.fullmatch(text.strip().translate(MINUS))
+        if self.duration and ends:
+            unit = ends[2].lstrip("0123456789.,")
+            one = replace(self, has_bands=False)
+            first, last = one.parse(ends[1] + unit * ends[1].strip().isdecimal()), one.parse(ends[2])
+            return (first + last) / 2 if first < last else float("nan")
         low, high = (read_number(ends[i], self.decimal) if ends else None for i in (1, 2))
         if low is None or high is None or low.value >= high.value:
             return float("nan")
@@ -154,6 +267,17 @@ def guess_format(texts: Sequence[str]) -> NumberFormat | None:
 
 
 def _format_of(texts: Sequence[str]) -> NumberFormat | None:
+    return _numbers_of(texts) or _durations_of(texts)
+
+
+def _durations_of(texts: Sequence[str]) -> NumberFormat | None:
+    for some in (texts[:FIRST], texts):
+        if sum(read_seconds(text) is not None for text in some) < max(1, LEAST_READ * len(some)):
+            return None
+    return NumberFormat(duration="s")
+
+
+def _numbers_of(texts: Sequence[str]) -> NumberFormat | None:
     if len(texts) > FIRST and len(_read_all(texts[:FIRST], ".")) + len(_read_all(texts[:FIRST], ",")) < FIRST / 2:
         return None  # most columns of words
     marks: tuple[DecimalMark, ...] = (".", ",")

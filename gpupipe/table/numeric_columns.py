@@ -10,6 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from gpupipe.arrow_numpy import scalar, to_numpy
+from gpupipe.table.number_texts import NumberFormat
 from gpupipe.table.schema import LARGEST
 from gpupipe.table.string_columns import ROWS_AT_ONCE, as_dictionary, refuse, used_texts
 from gpupipe.table.time_columns import as_micros
@@ -29,10 +30,11 @@ def storage_of(column: pa.ChunkedArray) -> str:
     return "float64"
 
 
-def as_numbers(name: str, column: pa.ChunkedArray) -> pa.ChunkedArray:
+def as_numbers(name: str, column: pa.ChunkedArray, number_format: str | None = None) -> pa.ChunkedArray:
     """Return `column` as Arrow numbers: text is parsed, blanks become null, durations and times of day become seconds.
 
-    Raise SchemaError if a value is not a number; the message lists the values and their rows.
+    `number_format`: as in `gpupipe.table.schema.Column`; a text that is not in this format is null. Without it, raise
+    SchemaError if a value is not a number; the message lists the values and their rows.
     """
     kind = column.type
     if pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_null(kind):
@@ -46,7 +48,19 @@ def as_numbers(name: str, column: pa.ChunkedArray) -> pa.ChunkedArray:
         return pc.divide(micros.cast(pa.int64()).cast(pa.float64(), safe=False), 1e6)
     if pa.types.is_temporal(kind):
         return as_micros(column)[0].cast(pa.int64())
-    return _parse(name, as_dictionary(column))
+    coded = as_dictionary(column)
+    return (
+        _parse(name, coded) if number_format is None else _parse_written(coded, NumberFormat.from_json(number_format))
+    )
+
+
+def _parse_written(column: pa.ChunkedArray, number_format: NumberFormat) -> pa.ChunkedArray:
+    """Return texts in a format as numbers, null for the others."""
+    chunks = []
+    for chunk in column.chunks:
+        found = [None if text is None else number_format.parse(text) for text in chunk.dictionary.to_pylist()]
+        chunks.append(pa.array(found, pa.float64(), from_pandas=True).take(chunk.indices))
+    return pa.chunked_array(chunks, pa.float64())
 
 
 def _parse(name: str, column: pa.ChunkedArray) -> pa.ChunkedArray:

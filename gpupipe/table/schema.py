@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 from typing import Any, Literal, get_args
 
@@ -54,6 +54,8 @@ class Column:
     - `levels`: categorical and boolean columns only: the level of code ``FIRST_LEVEL + i`` is ``levels[i]``
     - `time_format`: format of a datetime column: of texts and integers (a ``strptime`` pattern) or of numbers (a unit
       such as ``"s"``). None: texts are ISO 8601. See `gpupipe.table.time_texts`.
+    - `number_format`: notation of numbers in texts, for a numeric column that declares one: see
+      `gpupipe.table.number_texts.NumberFormat`. None: texts are numbers as Python writes them.
     - `hash_of`: the column whose levels are hashed into this one, which has no vocabulary: code ``FIRST_LEVEL + h`` is
       bucket h
     - `n_buckets`: number of buckets of a hashed column
@@ -62,6 +64,7 @@ class Column:
       a flag
     - `has_normal_form`: whether a text that writes a value in another way is the same level: see
       `gpupipe.table.level_text`. False in models of earlier versions, whose levels are compared as they are.
+    - `unread`: what the texts were that are not in the `number_format`, for a warning; not part of a stored schema
     """
 
     name: str
@@ -76,6 +79,8 @@ class Column:
     derived: bool = False
     has_scale: bool = False
     has_normal_form: bool = False
+    number_format: str | None = None
+    unread: str = field(default="", compare=False)
 
     def __repr__(self) -> str:
         levels = "" if self.levels is None else f", {len(self.levels):,} levels"
@@ -102,7 +107,7 @@ class Column:
 
     def to_json(self) -> dict[str, Any]:
         """Return the column as JSON values, without defaults, and without levels, which have a separate file."""
-        values = {f.name: getattr(self, f.name) for f in fields(self) if f.name != "levels"}
+        values = {f.name: getattr(self, f.name) for f in fields(self) if f.name not in ("levels", "unread")}
         defaults = {f.name: f.default for f in fields(self)}
         return {name: value for name, value in values.items() if value != defaults[name] or name == "nullable"}
 
@@ -166,7 +171,7 @@ class Schema:
 
 @dataclass(frozen=True)
 class DeclaredColumn:
-    """A column's declaration in ``schema:``: its kind and, if relevant, its storage or time format.
+    """A column's declaration in ``schema:``: its kind and, if relevant, its storage, time format or number format.
 
     `is_recorded` is whether a model has recorded it, so that no time format is inferred: None is ISO 8601.
     """
@@ -175,6 +180,7 @@ class DeclaredColumn:
     storage: str | None = None
     time_format: str | None = None
     is_recorded: bool = False
+    number_format: str | None = None
 
 
 DECLARATIONS: dict[str, DeclaredColumn] = {
@@ -191,7 +197,7 @@ DECLARATIONS: dict[str, DeclaredColumn] = {
 }
 
 
-def declare(value: str, time_format: str | None = None) -> DeclaredColumn:
+def declare(value: str, time_format: str | None = None, number_format: str | None = None) -> DeclaredColumn:
     """Return the declaration for a name in ``schema:``, such as ``"float"`` or ``"category"``.
 
     Raise SchemaError if it is not the name of a kind or dtype.
@@ -199,4 +205,4 @@ def declare(value: str, time_format: str | None = None) -> DeclaredColumn:
     if value not in DECLARATIONS:
         hint = did_you_mean(value, DECLARATIONS) or f"use one of {', '.join(DECLARATIONS)}"
         raise SchemaError(f"unknown dtype {value!r}", fix=hint)
-    return replace(DECLARATIONS[value], time_format=time_format)
+    return replace(DECLARATIONS[value], time_format=time_format, number_format=number_format)

@@ -258,6 +258,7 @@ def test_it_is_with_parts_of_their_true_size(backend: Backend, workers: Workers,
 OPS: list[dict[str, Any]] = [
     {"impute": {"columns": ["wide", "ties"], "indicator": True}},
     {"clip": {"columns": "wide", "quantiles": [0.01, 0.99]}},
+    {"bucketize": {"columns": "ties", "bins": 3, "strategy": "kmeans", "as": "tied"}},
     {"log1p": "ties"},
     {"yeo_johnson": "short"},
     {"standardize": ["ties", "far"]},
@@ -265,6 +266,7 @@ OPS: list[dict[str, Any]] = [
     {"cross": {"columns": ["late", "plan"], "as": "pair"}},
     {"frequency_encode": "pair"},
     {"target_encode": {"columns": ["city", "pair"], "smoothing": 3}},
+    {"target_encode": {"columns": ["plan", "tied"], "smoothing": "auto"}},
     {"one_hot": {"columns": "plan", "max_categories": 2}},
     {"hash_bucket": {"columns": "where", "buckets": 8}},
 ]

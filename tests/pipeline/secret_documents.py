@@ -19,7 +19,8 @@ device: cpu
 source:
   {path: [heron_rows.csv], target: walnut, positive: amberlight, id: velvet, drop: ["zephyr*"],
    columns: ["*"], where: "lantern < 9 and orchard != 'cerulean'", prepare: "toucan_hooks.py:ferret",
-   schema: {harbour: float32, quartz: categorical, meadow: {kind: datetime, format: "%Y-%m-%d"}},
+   schema: {harbour: {kind: float32, units: furrow}, quartz: categorical,
+    meadow: {kind: datetime, format: "%Y-%m-%d"}},
    csv: {delimiter: ";", encoding: latin-1, null_values: [vacant lot], comment: "@@##", decimal: ".",
          thousands: ",", quote: '"'}}
 tables:
@@ -108,7 +109,7 @@ features:
   - expression: {expressions: {ratioed: "harbour / (lantern + 3.0625)"}}
   - text_hash: {columns: quartz, prefix: shale_}
   - text_vectors: {columns: quartz, prefix: flint_, n_components: 2}
-  - parse_number: {columns: mizzen, prefix: slate_, unit: [furlong]}
+  - parse_number: {columns: mizzen, prefix: slate_, units: [furlong]}
   - drop: {columns: [quartz, mizzen]}
   - encode: {columns: orchard}
   - auto: {columns: "@numeric"}
@@ -145,7 +146,7 @@ report: {plots: false}
     "generated": """
 source: {generate: churn, rows: 500, target: Churn}
 tables: {t: {generate: churn, rows: 500, "on": {left: customerID, right: customerID}, cardinality: one_to_one,
-  prefix: chert_, schema: {tenure: {kind: numeric}}, csv: {names: [shrike, dipper]}}}
+  prefix: chert_, schema: {tenure: {kind: numeric, units: gantry}}, csv: {names: [shrike, dipper]}}}
 features: [{generate: {columns: "@numeric"}}, {drop: "chert_*"}, {drop: customerID}]
 models: [{best: {models: [logistic_regression], time_limit: 3s}}]
 report: {plots: false}

@@ -113,7 +113,7 @@ def bucketize(draw: Draw, columns: Columns) -> Settings | None:
         columns.codes = columns.codes + chosen
     if draw(st.booleans()):
         return settings | {"edges": sorted(draw(st.sets(NUMBERS, min_size=1)))}
-    strategy = draw(st.sampled_from(["uniform", "quantile"]))
+    strategy = draw(st.sampled_from(["uniform", "quantile", "kmeans"]))
     return settings | {"bins": draw(st.sampled_from([2, 5, 20])), "strategy": strategy}
 
 
@@ -309,7 +309,7 @@ ROW_WISE: dict[str, Callable[[Draw, Columns], Settings | None]] = {
     "one_hot": coded({"max_categories": st.sampled_from([None, 1, 5]), "min_frequency": st.sampled_from([None, 2])}),
     "categorify": coded({"max_categories": st.sampled_from([None, 1, 5]), "min_frequency": st.sampled_from([None, 2])}),
     "frequency_encode": coded({}),
-    "target_encode": coded({"folds": st.just(FOLDS), "smoothing": st.sampled_from([0.0, 1.5, 20.0])}),
+    "target_encode": coded({"folds": st.just(FOLDS), "smoothing": st.sampled_from([0.0, 1.5, 20.0, "auto"])}),
     "hash_bucket": hash_bucket,
     "cross": cross,
     "group_stats": grouped,
@@ -330,7 +330,7 @@ TEXTS: dict[str, Callable[[Draw, Columns], Settings | None]] = {
     "text_vectors": text({"n_components": st.sampled_from([1, 3]), "analyzer": st.sampled_from(["auto", "word"]),
                           "size": st.just(1024)}),
     "text_counts": text({"patterns": st.sampled_from([{}, {"odd": "[|é]"}])}),
-    "parse_number": text({"unit": st.sampled_from(["", "%", {"k": 1000.0}]), "decimal": st.sampled_from([".", ","])}),
+    "parse_number": text({"units": st.sampled_from(["", "%", {"k": 1000.0}]), "decimal": st.sampled_from([".", ","])}),
 }  # fmt: skip
 KEYED: dict[str, Callable[[Draw, Columns], Settings | None]] = {
     "aggregate": keyed(aggregated),

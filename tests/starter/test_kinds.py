@@ -108,12 +108,12 @@ def test_numbers_in_texts_are_kept_and_parsed(frame: pd.DataFrame, init: Init) -
     assert list(made.config.source.drop) == ["code"]
     ops = [op.model_dump(exclude_unset=True) for op in made.config.features if type(op).__name__ == "ParseNumber"]
     assert ops == [
-        {"columns": "price", "unit": "$"},
-        {"columns": "share", "unit": "%"},
+        {"columns": "price", "units": "$"},
+        {"columns": "share", "units": "%"},
         {"columns": "balance"},
-        {"columns": "speed", "unit": "rpm"},
-        {"columns": "width", "unit": "cm", "decimal": ","},
-        {"columns": "mileage", "unit": "kmpl"},
+        {"columns": "speed", "units": "rpm"},
+        {"columns": "width", "units": "cm", "decimal": ","},
+        {"columns": "mileage", "units": "kmpl"},
     ]
     assert "6 texts become missing, such as" in made.text and "km/kg" in made.text
 

@@ -12,18 +12,24 @@ from gpupipe.errors import ConfigError
 from gpupipe.features.ops.base import OPS, InPlaceOp, State
 from gpupipe.features.program.builder import NAN, ProgramBuilder
 from gpupipe.features.program.expressions import CategoryExpr, IndexTerm, NumericExpr
+from gpupipe.typing import HostArray
 
 if TYPE_CHECKING:
     from gpupipe.features.statistics.training import Statistics
 
+MOST_ROUNDS = 300  # of k-means, as for scikit-learn
+
 
 @OPS.register("bucketize")
 class Bucketize(InPlaceOp[NumericExpr]):
-    """Cut numbers into bins, by given edges, into equal widths, or into equal shares of the training rows.
+    """Cut numbers into bins, by given edges, into equal widths, into equal shares of the training rows, or by k-means.
 
     A bin includes its left edge and excludes its right one; the first and the last bin are open. Numbers are compared
     with the edges in float64. Nulls belong to no bin and stay null. Row weights (``source.weight``) count in equal
-    shares; equal widths do not depend on them.
+    shares and in k-means; equal widths do not depend on them.
+
+    Edges by k-means are half-way between the centers of a clustering of the numbers (Lloyd 1982) that begins with the
+    centers of equal widths, as for scikit-learn's KBinsDiscretizer. More than 131,072 rows are sampled.
 
     Output: the column becomes categorical, with levels such as ``[18, 65)``, for a later one_hot, target_encode or
     cross. If no later op encodes it, its column in the matrix is the number of the bin from 0, float32. Replaces each
@@ -46,8 +52,10 @@ class Bucketize(InPlaceOp[NumericExpr]):
 
     edges: list[float] | None = Field(None, description="Inner edges of the bins, ascending.")
     bins: int | None = Field(None, ge=2, le=1024, description="Number of bins, if no edges are given.")
-    strategy: Literal["uniform", "quantile"] = Field(
-        "quantile", description="Bins of equal width (uniform), or with equal shares of the training rows (quantile)."
+    strategy: Literal["uniform", "quantile", "kmeans"] = Field(
+        "quantile",
+        description="Bins of equal width (uniform), with equal shares of the training rows (quantile), or around the "
+        "centers of a clustering (kmeans).",
     )
 
     @model_validator(mode="after")
@@ -80,6 +88,9 @@ class Bucketize(InPlaceOp[NumericExpr]):
         else:
             extremes = statistics.extremes(columns)
             found = [[low + share * (high - low) for share in shares] for low, high in extremes]
+        if self.strategy == "kmeans":
+            samples = statistics.samples(columns)
+            found = [_midpoints(*own, starts) for own, starts in zip(samples, found, strict=True)]
         # An edge at the minimum, as of a column with many equal smallest values, would make the first bin empty.
         return [{"edges": sorted(set(edges))[1:]} for edges in found]
 
@@ -94,6 +105,46 @@ class Bucketize(InPlaceOp[NumericExpr]):
         builder.change(codes)
         ordinal = [NAN, NAN, NAN, *map(float, range(len(labels)))]
         builder.put_default(codes, ordinal, "bucketize")
+
+
+def _midpoints(values: HostArray, weights: HostArray | None, starts: list[float]) -> list[float]:
+    """Return the minimum, and the midpoints of neighboring centers of the clusters of `values`, which may be empty.
+
+    `starts` are the lower edges of bins of equal width, from which the clusters begin.
+    """
+    import numpy as np
+
+    order = np.argsort(values, kind="stable")
+    values = values[order].astype(np.float64)
+    weights = np.ones(len(values)) if weights is None else weights[order]
+    if not len(values) or len(set(starts)) < 2:
+        return starts[:1]
+    mean = float(np.average(values, weights=weights))
+    values -= mean  # sums of the values would lose a small spread around a large mean
+    n, total = (np.concatenate([[0.0], np.cumsum(each)]) for each in (weights, weights * values))
+    tolerance = 1e-4 * float(np.average(values**2, weights=weights))  # that of scikit-learn's KMeans
+    centers = np.array(starts) + (starts[1] - starts[0]) / 2 - mean
+    ends = np.zeros(0)
+    for _ in range(MOST_ROUNDS):
+        places = np.searchsorted(values, (centers[1:] + centers[:-1]) / 2, side="right")
+        before, ends = ends, np.concatenate([[0], places, [len(values)]])
+        if np.array_equal(before, ends):
+            break
+        rows, sums = np.diff(n[ends]), np.diff(total[ends])
+        empty = np.flatnonzero(rows == 0)
+        if len(empty):  # such clusters begin again at the values that are farthest from their centers
+            cluster = np.repeat(np.arange(len(rows)), np.diff(ends))
+            far = np.argsort(-((values - centers[cluster]) ** 2), kind="stable")[: len(empty)]
+            for i, position in zip(empty.tolist(), far.tolist(), strict=False):
+                weight = weights[position]
+                for k, sign in ((int(cluster[position]), -1), (i, 1)):
+                    rows[k] += sign * weight
+                    sums[k] += sign * weight * values[position]
+        moved = np.where(rows > 0, sums / np.where(rows > 0, rows, 1.0), centers)
+        shift, centers = float(((moved - centers) ** 2).sum()), np.sort(moved)
+        if shift <= tolerance:
+            break
+    return [starts[0], *((centers[1:] + centers[:-1]) / 2 + mean).tolist()]
 
 
 def format_edges(edges: list[float]) -> list[str]:

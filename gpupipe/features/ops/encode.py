@@ -8,7 +8,7 @@ from gpupipe.features.ops.base import OPS, Op, State
 from gpupipe.features.ops.categorify import Categorify
 from gpupipe.features.ops.frequency_encode import FrequencyEncode
 from gpupipe.features.ops.one_hot import OneHot
-from gpupipe.features.ops.target_encode import TargetEncode
+from gpupipe.features.ops.target_encode import Smoothing, TargetEncode
 from gpupipe.features.program.builder import ProgramBuilder
 from gpupipe.features.program.expressions import CategoryExpr
 
@@ -42,7 +42,7 @@ class Encode(Op[CategoryExpr]):
     max_one_hot: int = Field(64, ge=1, description="Maximum number of one-hot columns for each column.")
     max_levels: int = Field(250, ge=1, description="Maximum number of integer ids for each column.")
     folds: int = Field(5, ge=2, le=100, description="Number of folds of the target encoding.")
-    smoothing: float = Field(20.0, ge=0.0, description="Weight of the prior in the target encoding, in rows.")
+    smoothing: Smoothing = Field(20.0, description="Weight of the prior in the target encoding, in rows, or auto.")
 
     def select(self, builder: ProgramBuilder) -> list[CategoryExpr]:
         return builder.select_categories(self.columns, "encode")

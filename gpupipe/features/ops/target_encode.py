@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import Field
 
@@ -10,9 +10,13 @@ from gpupipe.errors import ConfigError
 from gpupipe.features.ops.base import OPS, Op, State
 from gpupipe.features.program.builder import ProgramBuilder
 from gpupipe.features.program.expressions import CategoryExpr
+from gpupipe.typing import Array
 
 if TYPE_CHECKING:
     from gpupipe.features.statistics.training import Statistics, TargetCounts
+
+
+Smoothing = Annotated[float, Field(ge=0.0)] | Literal["auto"]
 
 
 @OPS.register("target_encode")
@@ -20,9 +24,11 @@ class TargetEncode(Op[CategoryExpr]):
     """Replace each level by its smoothed mean target: ``(sum + smoothing * prior) / (count + smoothing)``.
 
     A training row is encoded from the other folds alone, so a statistic never includes the row that it encodes; new
-    rows are encoded from the statistics of all training rows. The prior is the mean target: of the other folds, or of
-    all rows if those are empty. Nulls have their own mean; a level that is not in these rows becomes the prior. Folds
-    are of equal size up to one row, for each class as well; with ``split.group``, the rows of a group are in one fold.
+    rows are encoded from the statistics of all training rows. With ``smoothing: auto``, the weight of the prior is the
+    variance of the target in the level, divided by that of all rows (empirical Bayes, as in scikit-learn's
+    TargetEncoder). The prior is the mean target: of the other folds, or of all rows if those are empty. Nulls have
+    their own mean; a level that is not in these rows becomes the prior. Folds are of equal size up to one row, for each
+    class as well; with ``split.group``, the rows of a group are in one fold.
     Row weights (``source.weight``) count: sums, counts and the prior are weighted.
 
     Output: ``plan_target``, float32, never null; with more than two classes, a column for each class:
@@ -57,7 +63,9 @@ class TargetEncode(Op[CategoryExpr]):
     """
 
     folds: int = Field(5, ge=2, le=100, description="Number of folds of the training rows.")
-    smoothing: float = Field(20.0, ge=0.0, description="Weight of the prior (the mean target), in rows.")
+    smoothing: Smoothing = Field(
+        20.0, description="Weight of the prior (the mean target), in rows; or auto: estimated from the variances."
+    )
 
     def select(self, builder: ProgramBuilder) -> list[CategoryExpr]:
         columns = builder.select_categories(self.columns, "target_encode")
@@ -78,6 +86,8 @@ class TargetEncode(Op[CategoryExpr]):
 
     def fit(self, columns: list[CategoryExpr], statistics: Statistics) -> list[State]:
         found, target = statistics.target_counts(columns, self.folds), statistics.target
+        if self.smoothing == "auto":
+            found = statistics.with_squares(columns, self.folds, found)
         outputs = target.output_names if target is not None else []
         named = {"outputs": outputs} if outputs else {}
         return [{"means": smoothed_means(counts, self.smoothing), **named} for counts in found]
@@ -94,8 +104,11 @@ class TargetEncode(Op[CategoryExpr]):
             builder.put(builder.look_up(column, table, name), "target_encode")
 
 
-def smoothed_means(counts: TargetCounts, smoothing: float) -> Any:
-    """Return the encodings, shape (n_outputs, folds + 1, n_codes): row 0 from all rows, row f from all but fold f."""
+def smoothed_means(counts: TargetCounts, smoothing: float | Literal["auto"]) -> Any:
+    """Return the encodings, shape (n_outputs, folds + 1, n_codes): row 0 from all rows, row f from all but fold f.
+
+    With ``"auto"``, `counts` have squares unless the target has classes.
+    """
     import numpy as np
 
     others = counts.of_other_folds()
@@ -103,7 +116,28 @@ def smoothed_means(counts: TargetCounts, smoothing: float) -> Any:
     total = n.sum(axis=1)
     prior = s.sum(axis=1) / np.where(total > 0, total, 1.0)[:, None]  # (folds + 1, outputs)
     prior[total == 0] = prior[0]  # no row in the other folds: the mean of all rows
-    weight = n + smoothing
-    encoded = (s + smoothing * prior[:, None, :]) / np.where(weight > 0, weight, 1.0)[:, :, None]
+    rows = _prior_rows(others, prior) if smoothing == "auto" else smoothing
+    weight = n[:, :, None] + rows
+    encoded = (s + rows * prior[:, None, :]) / np.where(weight > 0, weight, 1.0)
     encoded = np.where((n > 0)[:, :, None], encoded, prior[:, None, :])
     return encoded.transpose(2, 0, 1)
+
+
+def _prior_rows(sums: TargetCounts, prior: Array) -> Array:
+    """Return the weight of the prior: the variance of a level divided by that of all rows; shape of ``sums.total``.
+
+    Equations 5 and 6 of Micci-Barreca (2001). `sums` are those of other folds; `prior`: shape (folds + 1, n_outputs).
+    """
+    import numpy as np
+
+    n = np.where(sums.count > 0, sums.count, 1.0)[:, :, None]
+    mean = sums.total / n
+    if sums.squares is None or sums.pivot is None:  # indicators of classes
+        within, between = mean * (1 - mean), prior * (1 - prior)
+    else:
+        shift = mean - sums.pivot
+        within = sums.squares / n - shift**2
+        within[within <= 1e-13 * shift**2] = 0.0  # a rounding error
+        rows = np.maximum(sums.count.sum(axis=1), 1.0)[:, None]
+        between = sums.squares.sum(axis=1) / rows - (prior - sums.pivot) ** 2
+    return np.maximum(within, 0.0) / np.where(between > 0, between, 1.0)[:, None, :]

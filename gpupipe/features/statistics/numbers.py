@@ -180,6 +180,20 @@ class NumberStatistics:
         samples = self._samples(columns, n_sampled)
         return self.backend.map(lambda own: count_distinct(*own), list(zip(samples, centers, strict=True)))
 
+    def samples(self, columns: Sequence[NumericExpr]) -> list[tuple[Any, Any]]:
+        """Return a sample of the values of each column without nulls, and of their weights (None without), on the host.
+
+        The columns are loaded, and filled at most. Up to `SAMPLE_ROWS` rows, the sample has all of them.
+        """
+        *found, weights = self._samples(self._arrays([replace(c, transforms=()) for c in columns]), SAMPLE_ROWS, True)
+        samples = []
+        for column, x in zip(columns, found, strict=True):
+            for step in column.transforms:
+                x = np.where(np.isnan(x), step.params[0], x)
+            is_known = ~np.isnan(x)
+            samples.append((x[is_known], None if weights is None else weights[is_known]))
+        return samples
+
     def _samples(self, columns: Sequence[Array], n_sampled: int, with_weights: bool = False) -> list[Any]:
         """Return the sample of each column, and of the weights (None without them), on the host."""
         rows = select_sample_rows(0, self.n_rows, self.n_rows, n_sampled, self.backend.xp)

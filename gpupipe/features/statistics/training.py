@@ -35,15 +35,19 @@ Result = TypeVar("Result")
 class TargetCounts:
     """Row counts and target sums per fold and code; shapes (folds, n_codes) and (folds, n_codes, n_outputs).
 
-    With weights, the sums of the weights, and of the weights times the target.
+    With weights, the sums of the weights, and of the weights times the target. `squares` are those of the squared
+    differences of numbers from `pivot`, shape (n_outputs,), if they were requested; None for classes.
     """
 
     count: Array
     total: Array
+    squares: Array | None = None
+    pivot: Array | None = None
 
     def of_other_folds(self) -> TargetCounts:
         """Return the sums over all folds, and over all but each fold: folds + 1 of them, in float64."""
-        return TargetCounts(_sum_other_folds(self.count.astype(np.float64)), _sum_other_folds(self.total))
+        sums = [None if each is None else _sum_other_folds(each) for each in (self.total, self.squares)]
+        return TargetCounts(_sum_other_folds(self.count.astype(np.float64)), *sums, self.pivot)
 
 
 class Statistics(NumberStatistics):
@@ -134,6 +138,32 @@ class Statistics(NumberStatistics):
             for each in zip(*found, strict=True)
         ]
 
+    def with_squares(
+        self, columns: Sequence[CategoryExpr], folds: int, found: list[TargetCounts]
+    ) -> list[TargetCounts]:
+        """Return the result of `target_counts` with squares; unchanged if the target has classes."""
+        assert self._host_target is not None
+        if self._host_target.n_classes:
+            return found
+        rows = [max(counts.count.sum(), 1e-300) for counts in found]
+        pivot = found[0].total.sum(axis=(0, 1)) / rows[0]
+        squares = [self._squares_of(columns, folds, i, center) for i, center in enumerate(pivot.tolist())]
+        stacked = [np.stack(each, axis=2) for each in zip(*squares, strict=True)]
+        return [replace(own, squares=each, pivot=pivot) for own, each in zip(found, stacked, strict=True)]
+
+    def _squares_of(self, columns: Sequence[CategoryExpr], folds: int, position: int, pivot: float) -> list[Array]:
+        """Return the sums of squared differences of one of the targets from `pivot`, shape (folds, n_codes)."""
+        assert self._host_target is not None
+        values = self._host_target.each[position].values
+
+        def reduce(missing: Sequence[CategoryExpr]) -> list[Array]:
+            squares = self._place_rows((values - pivot) ** 2)
+            weighted = squares if self.weights is None else self._times_weights(squares)
+            return self._counter.sums(missing, weighted, (self._groups(folds, position), folds))
+
+        found = self._each(columns, ("squares", folds, position), _index, reduce)
+        return [regroup(raw, column).T for column, raw in zip(columns, found, strict=True)]
+
     def _counts_of(self, columns: Sequence[CategoryExpr], folds: int, position: int) -> list[TargetCounts]:
         """Return the target counts for one of the targets."""
         assert self.target is not None
@@ -168,12 +198,13 @@ class Statistics(NumberStatistics):
         """Return the fold of each training row, int8 in 1..k, shape (n_rows,): see `assign_folds`."""
 
         def assign() -> Any:
-            return self._place_folds(assign_folds(self.n_rows, k, self.seed, self._host_target, self.backend.host))
+            return self._place_rows(assign_folds(self.n_rows, k, self.seed, self._host_target, self.backend.host))
 
         return self.remember(("folds", k), assign)
 
-    def _place_folds(self, fold: Array) -> Any:
-        return self.backend.to_device(fold)
+    def _place_rows(self, values: Array) -> Any:
+        """Return an array of the host with an element per row, where the rows are stored."""
+        return self.backend.to_device(values)
 
     def _groups(self, k: int, position: int) -> Any:
         """Return the groups of one of the targets: see `CategoryCounter.groups`."""

@@ -93,7 +93,9 @@ def _document(model: Model) -> dict[str, dict[str, Any]]:
     files = {name: each["bytes"] for name, each in manifest["files"].items()}
     estimator = [files.get(name, 0) for name in manifest["estimator"]["files"]]
     columns: dict[str, Any] = dict.fromkeys(model.inputs, "raw")  # ops over keys and texts read it unencoded
-    columns |= {c.source: f"{c.kind} ({c.time_format})" if c.time_format else c.kind for c in schema if not c.derived}
+    for column in schema:
+        written = column.time_format or column.number_format
+        columns |= {} if column.derived else {column.source: column.kind + (f" ({written})" if written else "")}
     decision = manifest["decision"]
     if "targets" in decision:
         decision = dict(zip(goal.names, decision["targets"], strict=True))

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any
 from gpupipe.features.program.fitted import FittedFeatures
 from gpupipe.inference.prediction.events import ServedEvents
 from gpupipe.io.column_settings import ColumnSettings
-from gpupipe.io.settings import JoinedTable, TableSource
+from gpupipe.io.settings import JoinedTable, TableSource, is_read_as_text
 from gpupipe.rules.model_rules import ServedRules
-from gpupipe.table.schema import TEXT_KINDS, Column, Schema
+from gpupipe.table.schema import Column, Schema
 from gpupipe.table.time_texts import is_strict
 from gpupipe.units import TICKS_PER_SECOND
 
@@ -61,7 +61,7 @@ def main_source(
     """
     known = [column.source for column in features.input_schema]
     stated = {each.column: each.declared for each in rules if each.column not in known}
-    ruled = {name for name, it in stated.items() if it.kind in TEXT_KINDS or is_strict(it.time_format)}
+    ruled = {name for name, it in stated.items() if is_read_as_text(it)}
     texts = sorted({*_main_texts(reading, features), *ruled})
     ticks = {c.source: c.time_format for c in features.input_schema if c.time_format in TICKS_PER_SECOND}
     schema = {name: {"kind": "datetime", "format": unit} for name, unit in ticks.items()} | dict.fromkeys(texts, "text")
@@ -104,4 +104,5 @@ def _is_text(column: Column) -> bool:
     # The reader parses numeric columns that were text in training (because of missing-value markers, for example).
     # Levels and flags are texts, whatever their type in training: the values of a file must not decide how it is read.
     is_level = column.kind not in ("numeric", "datetime") and column.has_normal_form
-    return is_strict(column.time_format) or is_level or (column.kind != "numeric" and column.dtype in TEXT_TYPES)
+    has_format = is_strict(column.time_format) or column.number_format is not None
+    return has_format or is_level or (column.kind != "numeric" and column.dtype in TEXT_TYPES)

@@ -174,7 +174,10 @@ def _require_inputs(model: LoadedModel, loaded: LoadedTable, label: str) -> None
 def _columns(model: LoadedModel) -> dict[str, Column]:
     """Return the expected columns of the input, including those that only rules use."""
     ruled = {each.column: each.declared for each in model.rules}
-    columns = {name: Column(name, it.kind, "", time_format=it.time_format) for name, it in ruled.items()}
+    columns = {
+        name: Column(name, it.kind, "", time_format=it.time_format, number_format=it.number_format)
+        for name, it in ruled.items()
+    }
     return columns | {column.source: column for column in model.features.input_schema}
 
 

@@ -50,6 +50,8 @@ def _of_features(features: FittedFeatures) -> Iterator[str]:
     for column in features.schema:
         if column.hash_of is not None:
             yield f"hash_bucket of {column.source}"
+        if column.number_format is not None:
+            yield f"the numbers in texts of {column.source}, which schema declares"
     for call in features.program.calls:
         yield f"the custom kernel {call.name}"
 

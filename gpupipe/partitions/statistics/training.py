@@ -87,8 +87,8 @@ class PartitionedStatistics(Statistics):
         each = [self.weights, values]
         return self.table.map(lambda backend, _, weights, y: weights * y, each=each, label="the target").partitions
 
-    def _place_folds(self, fold: Array) -> list[ResultHandle[Array]]:
-        return list(self._send(fold, "folds"))
+    def _place_rows(self, values: Array) -> list[ResultHandle[Array]]:
+        return list(self._send(values, "values of rows"))
 
     @property
     def _reducer(self) -> PartitionedReducer:

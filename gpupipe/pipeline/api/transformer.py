@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Self, cast, get_args
 
 import numpy as np
 import pyarrow as pa
+from pydantic import ValidationError
 from sklearn import get_config
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import (
@@ -30,6 +31,7 @@ from gpupipe.features.program.fitted import FittedFeatures, write_matrix
 from gpupipe.features.program.target import Target
 from gpupipe.features.statistics.training import make_statistics
 from gpupipe.io.arrow_types import plain_categories
+from gpupipe.io.column_settings import ColumnSettings
 from gpupipe.io.dask_table import DaskTable
 from gpupipe.io.in_memory import type_name
 from gpupipe.names import is_unnamed
@@ -249,7 +251,7 @@ class FeatureProgram(TransformerMixin, BaseEstimator):  # type: ignore[misc]  # 
                 target = None if target is None else target.take(is_used)
         statistics = make_statistics(table, backend, target, self.random_state, weights)
         self.fitted_ = fit_features(ops, statistics, cast(View, self.view), derivation)
-        for text in self.fitted_.warnings:
+        for text in [*(column.unread for column in table.schema if column.unread), *self.fitted_.warnings]:
             warn_user(yaml_to_python(text))
         return statistics.table, backend, is_used
 
@@ -342,11 +344,15 @@ def _declared(schema: Any) -> dict[str, DeclaredColumn]:
         raise ConfigError(f"schema: expected a dict of column names to kinds; got {type(schema).__name__}")
     found = {}
     for name, kind in (schema or {}).items():
-        given = {"kind": kind} if isinstance(kind, str) else kind
-        if not isinstance(given, Mapping) or not {"kind"} <= set(given) <= {"kind", "format"}:
+        if isinstance(kind, str):
+            found[str(name)] = declare(kind)
+            continue
+        try:
+            found[str(name)] = ColumnSettings.model_validate(kind).declared()
+        except ValidationError as error:
             what = f"schema[{name!r}]: expected a kind, or a dict with kind and format; got {kind!r}"
-            raise ConfigError(what, fix="such as 'float', or {'kind': 'datetime', 'format': '%d.%m.%Y'}")
-        found[str(name)] = declare(given["kind"], given.get("format"))
+            where = ": ".join([*map(str, error.errors()[0]["loc"]), error.errors()[0]["msg"]])
+            raise ConfigError(what, where=where, fix="such as 'float', or {'kind': 'number', 'units': 'kg'}") from None
     return found
 
 

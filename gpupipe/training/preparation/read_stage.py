@@ -67,6 +67,8 @@ class ReadTable(Generic[TableT]):
         for column in self.table.schema:
             if column.time_format and column.name in declared and declared[column.name].time_format is None:
                 yield read_as_times(column.name, column.time_format), "warning"
+            if column.unread:
+                yield column.unread, "warning"
         for warning in self.rules.warnings:
             yield warning, "warning"
 
@@ -284,5 +286,6 @@ def _read_events(
             found, _ = _read_rows(TableInputs(settings, {}, own, backend, settings.on.right, (), f"tables.{name}"))
             rows, of_table = HistoryRows(found.table, found.raw_columns, f"table {name!r}"), found.notes
         events[name] = EventTable(rows, settings.on.left, settings.on.right)
-        notes += [f"table {name!r}: {count_noun(rows.n_rows, 'row')}", *of_table]
+        unread = [WarningNote(f"table {name!r}: {column.unread}") for column in rows.table.schema if column.unread]
+        notes += [f"table {name!r}: {count_noun(rows.n_rows, 'row')}", *of_table, *unread]
     return events, notes

@@ -87,7 +87,8 @@ def enforce(table: EncodedTable, config: Config, backend: Backend, files: InputF
     served: list[ServedRules] = []
     for name, given in rules.items():
         if name not in unserved:
-            declared = DeclaredColumn(schema[name].kind, time_format=schema[name].time_format)
+            column = schema[name]
+            declared = DeclaredColumn(column.kind, time_format=column.time_format, number_format=column.number_format)
             served += [ServedRules(name, declared, each) for each in given]
     return RuleResults(tuple(broken), tuple(warnings), tuple(served))
 

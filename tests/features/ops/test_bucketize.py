@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 from sklearn.preprocessing import KBinsDiscretizer
 
+import gpupipe as gp
 from gpupipe.errors import ConfigError
 from tests.examples import examples
 
@@ -26,13 +27,16 @@ def test_a_value_belongs_to_the_bin_whose_left_edge_it_has_reached(fit, x, edges
     np.testing.assert_array_equal(got, np.where(np.isnan(x), np.nan, np.digitize(np.nan_to_num(x), edges)))
 
 
-@pytest.mark.parametrize("strategy", ["uniform", "quantile"])
+@pytest.mark.parametrize("strategy", ["uniform", "quantile", "kmeans"])
 @examples(25)
 @given(seed=st.integers(0, 1000), bins=st.integers(2, 12), n=st.integers(30, 200))
 def test_bins_match_scikit_learn(fit, strategy: str, seed: int, bins: int, n: int) -> None:
     # If a quantile equals the value of a row, that row's bin depends on the last digit of an interpolation.
-    assume(strategy == "uniform" or all((n - 1) * i % bins for i in range(1, bins)))
-    x = np.random.default_rng(seed).lognormal(2, 1, n)
+    assume(strategy != "quantile" or all((n - 1) * i % bins for i in range(1, bins)))
+    rng = np.random.default_rng(seed)
+    x = rng.triangular(1e6, 1e6 + 1, 1e6 + 9, n) if strategy == "kmeans" else rng.lognormal(2, 1, n)
+    # Of empty clusters, scikit-learn moves those that are equally far in the order of a partition.
+    assume(strategy != "kmeans" or np.histogram(x, bins)[0].all())
     got = fit({"x": x}, [{"bucketize": {"columns": "x", "bins": bins, "strategy": strategy}}]).training["x"]
     method = {"quantile_method": "linear"} if strategy == "quantile" else {}
     binner = KBinsDiscretizer(bins, encode="ordinal", strategy=strategy, **method)
@@ -177,3 +181,15 @@ def test_an_imputed_value_has_its_bin_in_float64(fit) -> None:
     assert fit({"x": x}, ops, view="codes").training["x"].tolist() == [1, 1, 1, 1]
     ops[1] = {"bucketize": {"columns": "x", "edges": [20_000_002]}}
     assert fit({"x": x}, ops, view="codes").training["x"].tolist() == [0, 0, 1, 0]
+
+
+def test_empty_clusters_begin_again_at_the_farthest_values_and_weights_are_repeated_rows() -> None:
+    x = np.concatenate([np.linspace(0, 1, 50), [100.0, 160.0]])
+    op = {"bucketize": {"columns": "x", "bins": 4, "strategy": "kmeans"}}
+    program = gp.FeatureProgram([op], view="codes")
+    got = program.fit_transform(pd.DataFrame({"x": x}))[:, 0]
+    assert got[-2:].tolist() == [got[-3] + 1, got[-3] + 2] and set(got) == {0, 1, 2, 3}  # none is empty
+    weights = np.random.default_rng(0).integers(1, 5, len(x))
+    once = program.fit(pd.DataFrame({"x": x}), sample_weight=weights.astype(float)).transform(pd.DataFrame({"x": x}))
+    repeated = program.fit(pd.DataFrame({"x": np.repeat(x, weights)})).transform(pd.DataFrame({"x": x}))
+    np.testing.assert_array_equal(once, repeated)

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from sklearn.metrics import roc_auc_score
 from sklearn.preprocessing import TargetEncoder
 
+import gpupipe as gp
 from gpupipe.errors import ConfigError
 from gpupipe.features.program.target import Target
 from tests.examples import examples
@@ -124,8 +125,8 @@ def test_the_folds_are_stratified_by_class(fit) -> None:
 
 
 @pytest.mark.parametrize("kind", ["binary", "continuous", "multiclass"])
-@pytest.mark.parametrize("smoothing", [1.0, 20.0])
-def test_the_full_encoding_matches_scikit_learn(fit, kind: str, smoothing: float) -> None:
+@pytest.mark.parametrize("smoothing", [1.0, 20.0, "auto"])
+def test_the_full_encoding_matches_scikit_learn(fit, kind: str, smoothing) -> None:
     rng = np.random.default_rng(1)
     frame = pd.DataFrame(
         {"c": rng.choice(list("abcdef"), 500), "d": rng.choice(np.array(["x", "y", None], object), 500)}
@@ -161,3 +162,22 @@ def test_the_folds_of_one_column_are_those_of_the_columns_left_to_auto(fit) -> N
 def test_without_a_target_there_is_nothing_to_encode_by(fit) -> None:
     with pytest.raises(ConfigError, match=r"(?s)target_encode requires a target.*source\.target"):
         fit({"c": ["a"]}, [{"target_encode": "c"}])
+
+
+@pytest.mark.parametrize("kind", ["binary", "continuous"])
+def test_each_fold_estimates_its_smoothing_and_weights_are_repeated_rows(fit, kind: str) -> None:
+    rng = np.random.default_rng(2)
+    levels, weights = rng.choice(list("abc"), 60), rng.integers(1, 4, 60)
+    y = rng.integers(0, 2, 60).astype(float) if kind == "binary" else 100 + rng.normal(size=60)
+    ops = [{"target_encode": {"columns": "c", "smoothing": "auto", "folds": 3}}]
+    task = "binary" if kind == "binary" else "regression"
+    made = fit({"c": levels}, ops, y=y)
+    fold, frame = made.features.folds, pd.DataFrame({"c": levels})
+    for f in range(1, 4):
+        other = TargetEncoder(smooth="auto", target_type=kind).fit(frame[fold != f], y[fold != f])
+        expected = other.transform(frame[fold == f])[:, 0]
+        np.testing.assert_allclose(made.training["c_target"][fold == f], expected, rtol=1e-6)
+    program = gp.FeatureProgram(ops, task=task, random_state=0)
+    once = program.fit(frame, y, sample_weight=weights.astype(float)).transform(frame)
+    repeated = program.fit(frame.loc[np.repeat(np.arange(60), weights)], np.repeat(y, weights)).transform(frame)
+    np.testing.assert_allclose(once, repeated, rtol=1e-6)
