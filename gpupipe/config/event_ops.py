@@ -9,7 +9,7 @@ from pydantic_core import InitErrorDetails, PydanticCustomError
 
 from gpupipe.config.features import op_name
 from gpupipe.errors import did_you_mean
-from gpupipe.features.ops.keyed_op import HistoryOp, KeyedOp
+from gpupipe.features.ops.keyed_op import HistoryOp, KeyedOp, ShiftOp
 from gpupipe.io.event_settings import AS_OF
 from gpupipe.splits.settings import parse_length
 from gpupipe.units import is_time, parse_duration_us, parse_time_us
@@ -126,11 +126,15 @@ def target_delays(config: Config) -> list[tuple[str, str]]:
 
 
 def gap_errors(config: Config) -> list[InitErrorDetails]:
-    """Return an error for each delay that contradicts ``split.gap``."""
-    gap = config.split.gap
+    """Return an error for each delay that contradicts ``split.gap``, and each op that reads the future of a split."""
+    gap, found = config.split.gap, ErrorList()
+    for i, op in enumerate(config.features if config.split.time is not None else ()):
+        if isinstance(op, ShiftOp) and op.later_periods:
+            what = "a negative period reads later rows, which do not exist when a model predicts those of split.time"
+            found.append(_error(f"{what}; remove it", ("features", i, op_name(op), "periods"), op.later_periods[0]))
     if gap is None or parse_length(gap).unit != "us":
-        return []
-    gap_us, found = parse_length(gap).size, []
+        return found
+    gap_us = parse_length(gap).size
     for delay, where in target_delays(config):
         delay_us = parse_duration_us(delay, allow_zero=True)
         if gap_us < delay_us:

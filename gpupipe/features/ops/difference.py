@@ -1,4 +1,4 @@
-"""Changes of a value since an earlier row of its key."""
+"""Changes of a value since an earlier row of its key, or from it to a later one."""
 
 from __future__ import annotations
 
@@ -10,20 +10,21 @@ from pydantic import Field
 from gpupipe.features.history.derivation import DerivedColumn
 from gpupipe.features.history.tables import DerivationSources
 from gpupipe.features.ops.base import OPS
-from gpupipe.features.ops.keyed_op import HistoryOp, require_names
-from gpupipe.features.ops.lag import Period
-from gpupipe.settings import Names, OneOrMore
+from gpupipe.features.ops.keyed_op import Period, ShiftOp, require_names
+from gpupipe.settings import OneOrMore
 
 Periods = Annotated[tuple[Period, ...], Field(min_length=1), OneOrMore()]
 
 
 @OPS.register("difference")
-class Difference(HistoryOp):
+class Difference(ShiftOp):
     """Add the change of a value since an earlier row of its key: the newest value minus the one `periods` rows before
     it.
 
     In a history of the main table the newest value is that of the row itself, as in pandas' ``groupby().diff()``. With
-    `table`, `as_of` or `gap` it is the last value that the row sees. Null if either value is null or missing.
+    `table`, `as_of` or `gap` it is the last value that the row sees. Null if either value is null or missing. With a
+    negative period, the value of a later row is subtracted, as in ``groupby().diff(-1)``; as in `lag`, this is refused
+    with ``split.time``. `time` may be a numeric column.
 
     Output: ``spend_difference_1``; float32.
 
@@ -47,17 +48,16 @@ class Difference(HistoryOp):
         3   20.0               -10.0
     """
 
-    columns: Names = Field(min_length=1, description="Numeric or boolean columns.")
-    periods: Periods = Field((1,), description="Number of rows back; one or a list.")
+    periods: Periods = Field((1,), description="Number of rows back, or ahead if negative; one or a list.")
 
     def derive(self, sources: DerivationSources) -> Iterable[DerivedColumn]:
         """Yield a column for each period of each column."""
         from gpupipe_kernels import keyed
 
-        own = self.table is None and self.as_of is None and self.gap is None
-        view = (self.model_copy(update={"current": True}) if own else self).view(sources)
+        view = (self.model_copy(update={"current": True}) if self.has_own_history else self).view(sources)
         for name in require_names(self.columns):
             values = view.numbers(name)
             for k in self.periods:
-                newest, earlier = (view.array(keyed.lag(values, view.queries, back)) for back in (1, k + 1))
-                yield view.new_column(self.column_name(f"{name}_difference_{k}"), newest - earlier, name)
+                newest = view.array(keyed.lag(values, view.queries, 1))
+                other = self.later(view, name, -k) if k < 0 else view.array(keyed.lag(values, view.queries, k + 1))
+                yield view.new_column(self.column_name(f"{name}_difference_{k}"), newest - other, name)

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Self
 
 from pydantic import Field, model_validator
 
@@ -47,6 +47,9 @@ class KeyedOp(DerivedOp):
     prefix: str | None = Field(
         None, description="Prefix of the new column names; default: TABLE_ for a further table, else none."
     )
+
+    takes_numbers: ClassVar[bool] = False
+    """True if a number may order the history instead of a time, as the op reads no ages."""
 
     @property
     def needs_time(self) -> bool:
@@ -122,7 +125,8 @@ class KeyedOp(DerivedOp):
         events = sources.main if self.table is None else sources.table(self.table).rows
         times = sources.backend.xp.zeros(events.n_rows, "int64")
         if self.time is not None:
-            times = events.column(self.time, "datetime")[1]
+            column, times = events.column(self.time, "datetime", *(("numeric",) if self.takes_numbers else ()))
+            times = times if column.kind == "datetime" else _ordered_codes(times, sources.backend.xp)
         history = order_events(self.keys(sources), times, sources.backend, sources.n_events or events.n_rows)
         sources.engines[history.engine.name] = None
         return events, history
@@ -174,6 +178,58 @@ class HistoryOp(KeyedOp):
     def value_columns(self) -> tuple[str, ...]:
         """Return the columns whose values the op reads."""
         return tuple(getattr(self, "columns", ()))
+
+
+Period = Annotated[int, Field(ge=-10_000, le=10_000)]
+
+
+class ShiftOp(HistoryOp):
+    """An op over the value some rows before, or with a negative period after, a row of its key."""
+
+    takes_numbers: ClassVar[bool] = True
+    columns: Names = Field(min_length=1, description="Numeric or boolean columns.")
+
+    @property
+    def has_own_history(self) -> bool:
+        """True if the history ends with the row itself."""
+        return self.table is None and self.as_of is None and self.gap is None
+
+    @property
+    def later_periods(self) -> list[int]:
+        """The periods that read later rows."""
+        return [k for k in getattr(self, "periods", ()) if isinstance(k, int) and k < 0]
+
+    @model_validator(mode="after")
+    def _check_signs(self) -> Self:
+        if 0 in getattr(self, "periods", ()):
+            raise ValueError("periods: expected rows before (1) or after (-1) a row; got 0")
+        if self.later_periods and not self.has_own_history:
+            what = f"periods: {self.later_periods[0]} reads later rows"
+            raise ValueError(f"{what}; remove table, as_of and gap, or use a positive period")
+        return self
+
+    def run(self, sources: DerivationSources) -> Iterable[DerivedColumn]:
+        """Return the derived columns; warn if they read later rows."""
+        if self.later_periods:
+            what = f"{self.title()}: periods {', '.join(map(str, self.later_periods))} read later rows of a key"
+            sources.warnings.append(f"{what}; a model needs these rows in the table to predict, or the values are null")
+        return super().run(sources)
+
+    def later(self, view: HistoryView, name: str, k: int) -> Array:
+        """Return the value of the `k`-th later row of the key, null or not; float32, NaN if there is none."""
+        xp, order = view.sources.backend.xp, view.array(view.history.order)
+        keys, values = self.keys(view.sources).main[order], view.array(view.numbers(name).values)
+        found = xp.full(view.history.n_rows, xp.nan, "float32")
+        found[order[:-k]] = xp.where(keys[k:] == keys[:-k], values[k:], xp.nan)
+        return found
+
+
+def _ordered_codes(numbers: Array, xp: Any) -> Array:
+    """Return integers in the order of numbers, equal for equal ones; `NAT` for NaN."""
+    from gpupipe.table.schema import NAT
+
+    bits = (numbers.astype("float64") + 0.0).view("int64")  # -0.0 becomes 0.0
+    return xp.where(xp.isnan(numbers), NAT, xp.where(bits < 0, -(bits & (2**63 - 1)), bits))
 
 
 def subtract_age(times: Array, age_us: int) -> Array:

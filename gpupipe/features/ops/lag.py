@@ -1,4 +1,4 @@
-"""Earlier values of a key: the lag op."""
+"""Earlier and later values of a key: the lag op."""
 
 from __future__ import annotations
 
@@ -10,16 +10,15 @@ from pydantic import Field, model_validator
 from gpupipe.features.history.derivation import DerivedColumn
 from gpupipe.features.history.tables import DerivationSources
 from gpupipe.features.ops.base import OPS
-from gpupipe.features.ops.keyed_op import HistoryOp, require_names
-from gpupipe.settings import Duration, Names, OneOrMore
+from gpupipe.features.ops.keyed_op import Period, ShiftOp, require_names
+from gpupipe.settings import Duration, OneOrMore
 from gpupipe.units import parse_duration_us
 
-Period = Annotated[int, Field(ge=1, le=10_000)]
 Periods = Annotated[tuple[Period | Duration, ...], Field(min_length=1), OneOrMore()]
 
 
 @OPS.register("lag")
-class Lag(HistoryOp):
+class Lag(ShiftOp):
     """Add earlier values of a key: the value n rows back, or the newest one of at least a given age.
 
     Each row sees the earlier rows of its `key`; with `table`, it sees the events of its entity before the cut-off. A
@@ -28,7 +27,11 @@ class Lag(HistoryOp):
     row itself is lag 0, so lag 1 is still the row before it. With `gap`, lag 1 is the newest row that is at least that
     old.
 
-    Output: ``spend_lag_1``, ``spend_lag_7d``; float32.
+    A negative period reads the future: -1 is the next row of the key. This leaks if a model is to predict before the
+    next row exists, so it is refused with ``split.time`` and is otherwise a warning. `time` may be a numeric column,
+    unless a period is a duration.
+
+    Output: ``spend_lag_1``, ``spend_lag_7d``, of -1 ``spend_lead_1``; float32.
 
     Examples:
         >>> import pandas as pd
@@ -50,8 +53,9 @@ class Lag(HistoryOp):
         3   20.0         30.0          30.0
     """
 
-    columns: Names = Field(min_length=1, description="Numeric or boolean columns.")
-    periods: Periods = Field((1,), description="Number of rows back (3) or minimum age (7d); one or a list.")
+    periods: Periods = Field(
+        (1,), description="Number of rows back (3), ahead (-1), or minimum age (7d); one or a list."
+    )
 
     @model_validator(mode="after")
     def _check_periods(self) -> Lag:
@@ -73,6 +77,9 @@ class Lag(HistoryOp):
         for name in require_names(self.columns):
             values = view.numbers(name)
             for k in self.periods:
+                if isinstance(k, int) and k < 0:
+                    yield view.new_column(self.column_name(f"{name}_lead_{-k}"), self.later(view, name, -k), name)
+                    continue
                 if isinstance(k, int):
                     lag = keyed.lag(values, view.queries, k + int(self.current))
                 else:

@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+import gpupipe as gp
 from gpupipe import FeatureProgram
 from gpupipe.errors import ConfigError
 
@@ -94,21 +95,58 @@ def test_the_last_shop_is_a_category_again(visits: pd.DataFrame) -> None:
 
 
 def test_a_lag_is_the_value_of_the_row_before(visits: pd.DataFrame) -> None:
-    made = features(visits, {"lag": HISTORY | {"columns": "spend", "periods": [1, 3]}})
+    made = features(visits, {"lag": HISTORY | {"columns": "spend", "periods": [1, 3, -1, -2]}})
 
     ordered = visits.assign(place=np.arange(len(visits))).sort_values(["at", "place"], kind="stable")
-    for k in (1, 3):
+    for k in (1, 3, -1, -2):
         expected = ordered.groupby("customer")["spend"].shift(k).sort_index()
-        np.testing.assert_allclose(made[f"spend_lag_{k}"], expected, rtol=1e-6)
+        np.testing.assert_allclose(made[f"spend_lag_{k}" if k > 0 else f"spend_lead_{-k}"], expected, rtol=1e-6)
 
 
 def test_a_difference_matches_pandas(visits: pd.DataFrame) -> None:
-    made = features(visits, {"difference": HISTORY | {"columns": "spend", "periods": [1, 2]}})
+    made = features(visits, {"difference": HISTORY | {"columns": "spend", "periods": [1, 2, -1, -3]}})
 
     ordered = visits.assign(place=np.arange(len(visits))).sort_values(["at", "place"], kind="stable")
-    for k in (1, 2):
+    for k in (1, 2, -1, -3):
         expected = ordered.groupby("customer")["spend"].diff(k).sort_index()
         np.testing.assert_allclose(made[f"spend_difference_{k}"], expected, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("key", [["customer"], []])
+def test_a_number_orders_rows_as_a_time_does(visits: pd.DataFrame, key: list[str]) -> None:
+    rng = np.random.default_rng(1)
+    step = rng.choice([-np.inf, -1e-300, -0.0, 0.0, 2.5, 1e300, np.nan, *np.arange(-5, 5) / 3], len(visits))
+    frame = visits.assign(step=np.where(np.isinf(step), -1e308, step)).drop(columns="at")
+    schema = {"step": "float"}
+    op = {"key": key, "time": "step", "columns": "spend", "periods": [1, -1]}
+    ops: list[Any] = [{"lag": op}, {"difference": op | {"prefix": "d_"}}, {"drop": "step"}]
+    program = FeatureProgram(ops, view="codes", schema=schema).set_output(transform="pandas").fit(frame)
+    made: Any = program.transform(frame)
+    known = frame[frame.step.notna() & (frame.step.abs() < 2.0**125)]  # larger numbers are missing
+    ordered = known.assign(by=0).sort_values("step", kind="stable")
+    for k, name in ((1, "spend_lag_1"), (-1, "spend_lead_1")):
+        expected = ordered.groupby(key or "by")["spend"].shift(k).reindex(frame.index)
+        np.testing.assert_allclose(made[name], expected, rtol=1e-6)
+        expected = ordered.groupby(key or "by")["spend"].diff(k).reindex(frame.index)
+        np.testing.assert_allclose(made[f"d_spend_difference_{k}"], expected, rtol=1e-4, atol=1e-5)
+
+
+def test_later_rows_are_refused_where_they_do_not_exist_and_otherwise_said(visits: pd.DataFrame, tmp_path: Any) -> None:
+    op = HISTORY | {"columns": "spend", "periods": -1}
+    for more, words in (({"gap": 0}, "reads later rows; remove"), ({"periods": 0}, "or after .-1. a row; got 0")):
+        with pytest.raises(ConfigError, match=words):
+            FeatureProgram([{"lag": op | more}]).fit(visits)
+    frame = visits.assign(y=visits.returned.astype(float))
+    with pytest.raises(ConfigError, match=r"which do not exist when a model predicts those of split.time; remove it"):
+        gp.Pipeline(frame, target="returned", features=[{"difference": op}], split={"time": "at"}).features()
+    with pytest.raises(ConfigError, match="is the target, which is not known"):
+        gp.Pipeline(frame, target="spend", features=[{"lag": op}]).features()
+    with pytest.warns(gp.RunWarning, match="lag: periods -1 read later rows of a key; a model needs these rows"):
+        gp.Pipeline(frame, target="returned", features=[{"lag": op}, {"drop": "y"}]).features()
+    number = HISTORY | {"columns": "spend", "time": "y"}
+    for name, more in (("lag", {"periods": "7d"}), ("rolling", {"windows": "7d"})):
+        with pytest.raises(ConfigError, match="expected datetime, found numeric"):
+            FeatureProgram([{name: number | more}]).fit(frame)
 
 
 @pytest.mark.parametrize("function", ["count", "sum", "mean", "min", "max", "std"])
