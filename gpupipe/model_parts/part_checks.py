@@ -56,7 +56,7 @@ def _check_column(column: Column) -> None:
         NumberFormat.from_json(column.number_format)
     if column.storage not in STORAGES[column.kind]:
         raise ValueError(f"the {column.kind} column {column.name!r:.40} has the storage type {column.storage!r:.40}")
-    if column.levels is not None and (not has_codes or column.hash_of is not None):
+    if column.levels is not None and not has_codes:
         raise ValueError(f"the {column.kind} column {column.name!r:.40} cannot have levels")
     _check_distinct(column.levels or (), f"column {column.name!r:.40}", "level")
 

@@ -81,7 +81,7 @@ def used_levels(schema: Schema, counts: Mapping[str, Any]) -> Schema:
     columns = []
     for column in schema:
         used = counts.get(column.name)
-        if used is not None and column.levels is not None and column.kind == "categorical":
+        if used is not None and column.levels is not None and column.kind == "categorical" and not column.hash_of:
             levels = tuple(level for level, n in zip(column.levels, used[FIRST_LEVEL:].tolist(), strict=True) if n)
             storage = code_storage(FIRST_LEVEL + len(levels))
             column = column if len(levels) == len(column.levels) else replace(column, levels=levels, storage=storage)

@@ -56,9 +56,9 @@ class Column:
       such as ``"s"``). None: texts are ISO 8601. See `gpupipe.table.time_texts`.
     - `number_format`: notation of numbers in texts, for a numeric column that declares one: see
       `gpupipe.table.number_texts.NumberFormat`. None: texts are numbers as Python writes them.
-    - `hash_of`: the column whose levels are hashed into this one, which has no vocabulary: code ``FIRST_LEVEL + h`` is
-      bucket h
-    - `n_buckets`: number of buckets of a hashed column
+    - `hash_of`: the column whose levels are hashed into this one. Code ``FIRST_LEVEL + len(levels) + h`` is bucket h,
+      after the codes of the `levels` that an op gives, if any
+    - `n_buckets`: number of buckets of a hashed column; 0: all but the given levels are unseen
     - `derived`: whether an op derived it, so that it is not in the input
     - `has_scale`: whether a derived column has the scale that models of scaled numbers expect, such as a hashed text or
       a flag
@@ -90,7 +90,7 @@ class Column:
     def n_codes(self) -> int:
         """Number of codes, including the reserved ones (0 for a column without codes)."""
         if self.hash_of is not None:
-            return FIRST_LEVEL + self.n_buckets
+            return FIRST_LEVEL + len(self.levels or ()) + self.n_buckets
         return 0 if self.levels is None else FIRST_LEVEL + len(self.levels)
 
     @property

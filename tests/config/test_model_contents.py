@@ -15,7 +15,7 @@ from gpupipe.io.event_settings import GroupBy
 from gpupipe.models import MODELS
 from gpupipe.rules import ColumnRules
 
-FREE = {"as", "expressions", "patterns", "prefix", "units", "value", "zone"}  # of ops
+FREE = {"as", "expressions", "levels", "patterns", "prefix", "units", "value", "zone"}  # of ops
 
 
 def holds_text(annotation: Any) -> bool:

@@ -37,12 +37,21 @@ OPS_BY_NAME: dict[str, list[dict[str, Any]]] = {
     "null_if": [{"null_if": {"columns": ["age"], "values": [-999, 40]}}],
     "yeo_johnson": [{"yeo_johnson": {"columns": ["age"]}}],
     "clip": [{"clip": {"columns": ["income"], "quantiles": [0.02, 0.9]}}],
-    "bucketize": [{"bucketize": {"columns": ["age"], "bins": 5}}],
+    "bucketize": [
+        {"bucketize": {"columns": ["age"], "bins": 5}},
+        {"bucketize": {"columns": ["lat"], "bins": 4, "strategy": "kmeans"}},
+    ],
     "encode": [{"encode": {"columns": ["plan", "city"]}}],
     "one_hot": [{"one_hot": {"columns": ["plan"]}}],
-    "categorify": [{"categorify": {"columns": ["active", "city"]}}],
+    "categorify": [
+        {"categorify": {"columns": ["active"]}},
+        {"categorify": {"columns": ["city", "plan"], "vocabulary": "shared", "max_categories": 9, "buckets": 4}},
+    ],
     "frequency_encode": [{"frequency_encode": {"columns": ["city"]}}],
-    "target_encode": [{"target_encode": {"columns": ["city", "plan"], "folds": 4}}],
+    "target_encode": [
+        {"target_encode": {"columns": ["city"], "folds": 4, "smoothing": "auto"}},
+        {"target_encode": {"columns": ["plan"], "folds": 4, "of": "age"}},
+    ],
     "hash_bucket": [{"hash_bucket": {"columns": "city", "buckets": 5}}],
     "cross": [
         {"cross": {"columns": ["city", "plan"], "as": "city_plan", "buckets": 64}},

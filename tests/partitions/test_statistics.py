@@ -267,6 +267,8 @@ OPS: list[dict[str, Any]] = [
     {"frequency_encode": "pair"},
     {"target_encode": {"columns": ["city", "pair"], "smoothing": 3}},
     {"target_encode": {"columns": ["plan", "tied"], "smoothing": "auto"}},
+    {"target_encode": {"columns": "plan", "of": "short", "smoothing": "auto"}},
+    {"categorify": {"columns": ["where", "plan"], "vocabulary": "shared", "max_categories": 3, "buckets": 4}},
     {"one_hot": {"columns": "plan", "max_categories": 2}},
     {"hash_bucket": {"columns": "where", "buckets": 8}},
 ]

@@ -93,9 +93,10 @@ features:
   - bucketize: {columns: lantern, edges: [3, 5], as: "duck_{column}"}
   - cross: {columns: [orchard, tundra], as: coot_cross}
   - hash_bucket: {columns: orchard, buckets: 8, as: "dove_{column}"}
-  - categorify: {columns: orchard}
+  - categorify: {columns: orchard, levels: [saffron, osprey grey]}
   - frequency_encode: {columns: orchard}
   - target_encode: {columns: orchard}
+  - target_encode: {columns: orchard, of: harbour}
   - cyclic: {columns: meadow, zone: Asia/Kathmandu}
   - datetime_parts: {columns: meadow, zone: Pacific/Chatham}
   - group_stats: {columns: harbour, by: orchard, prefix: chalk_}

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from pydantic import Field
 
-from gpupipe.errors import ConfigError
 from gpupipe.features.ops.base import OPS, InPlaceOp, State
 from gpupipe.features.program.builder import ProgramBuilder
-from gpupipe.features.program.expressions import CategoryExpr, IndexTerm
-from gpupipe.table.schema import NULL, Column
+from gpupipe.features.program.expressions import CategoryExpr
 
 
 @OPS.register("hash_bucket")
@@ -40,32 +38,12 @@ class HashBucket(InPlaceOp[CategoryExpr]):
 
     def select(self, builder: ProgramBuilder) -> list[CategoryExpr]:
         columns = builder.select_categories(self.columns, "hash_bucket")
-        schema = builder.statistics.table.schema
         for column in columns:
-            step = column.index[0]
-            is_read = len(column.index) == 1 and step.op == "INDEX" and schema[step.source].hash_of is None
-            if not is_read or column.kind != "categorical":
-                raise ConfigError(
-                    f"hash_bucket takes input columns; {column.name!r} is made by another op",
-                    fix="hash each input column once; for a cross, set its buckets",
-                    names=[column.name],
-                )
+            builder.source_of(column, "hash_bucket", "hash each input column once; for a cross, set its buckets")
         return list(columns)
 
     def emit(self, column: CategoryExpr, state: State, builder: ProgramBuilder) -> None:
-        source = builder.add_hashed(column.index[0].source, self.buckets)
-        hashed = builder.statistics.table.schema[source]
-        labels = tuple(str(i) for i in range(self.buckets))
-        index = (IndexTerm("INDEX", source),)
-        codes = CategoryExpr(column.name, column.inputs, index, 3 + self.buckets, labels, root=column.root)
-        if column.remap is not None:  # imputed nulls have the bucket of their level
-            codes = codes.with_null_as(_bucket(hashed, column.labels[column.remap[NULL] - 3]))
+        codes = builder.hashed(column, self.buckets)
         builder.change(codes)
         ids = [float(i) for i in range(codes.n_codes)]
         builder.put_default(codes, ids, "hash_bucket", codes.n_codes)
-
-
-def _bucket(hashed: Column, level: str) -> int:
-    from gpupipe.table.hash_buckets import hash_levels
-
-    return int(hash_levels(hashed, (level,))[0])

@@ -57,7 +57,7 @@ class OneHot(Op[CategoryExpr]):
         states: list[State] = []
         for column, count in zip(columns, statistics.weight_sums(columns), strict=True):
             counts = count.tolist()
-            kept = select_frequent(column, counts, self.max_categories, self.min_frequency)
+            kept = select_frequent(counts, self.max_categories, self.min_frequency)
             others = set(range(FIRST_LEVEL, column.n_codes)).difference(kept)
             rare = sorted(code for code in others if counts[code])
             levels = [column.labels[code - FIRST_LEVEL] for code in kept]

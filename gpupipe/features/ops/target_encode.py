@@ -31,9 +31,12 @@ class TargetEncode(Op[CategoryExpr]):
     class as well; with ``split.group``, the rows of a group are in one fold.
     Row weights (``source.weight``) count: sums, counts and the prior are weighted.
 
+    ``of: clicks`` learns the means of another column, which new rows need not have, in the same way. Its nulls do not
+    count.
+
     Output: ``plan_target``, float32, never null; with more than two classes, a column for each class:
     ``plan_target_0``, ``plan_target_1``, ... With several targets, a column for each, or for each class of it:
-    ``plan_target_price``.
+    ``plan_target_price``; with ``of: clicks``, ``plan_target_clicks``.
 
     After Micci-Barreca, "A preprocessing scheme for high-cardinality categorical attributes in classification and
     prediction problems", SIGKDD Explorations 3 (2001).
@@ -66,6 +69,28 @@ class TargetEncode(Op[CategoryExpr]):
     smoothing: Smoothing = Field(
         20.0, description="Weight of the prior (the mean target), in rows; or auto: estimated from the variances."
     )
+
+    of: str | None = Field(
+        None, description="Numeric or boolean column whose means are learned instead of those of the target."
+    )
+
+    def named_inputs(self) -> tuple[str, ...]:
+        """Return the items of the selection, and the column `of`."""
+        return (*super().named_inputs(), *filter(None, [self.of]))
+
+    def apply(self, builder: ProgramBuilder) -> None:
+        """Select columns, fit, and emit expressions."""
+        if self.of is None:
+            super().apply(builder)
+            return
+        (number,) = builder.select_numbers([self.of], "target_encode")
+        builder.use_folds(self.folds)
+        columns = builder.select_categories(self.columns, "target_encode")
+        found = builder.statistics.number_counts(columns, number, self.folds)
+        for column, counts in zip(columns, found, strict=True):
+            state = {"means": smoothed_means(counts, self.smoothing), "outputs": [number.name]}
+            builder.record_state(type(self).__name__, column.name, self.summary(state))
+            self.emit(column, state, builder)
 
     def select(self, builder: ProgramBuilder) -> list[CategoryExpr]:
         columns = builder.select_categories(self.columns, "target_encode")
@@ -100,7 +125,7 @@ class TargetEncode(Op[CategoryExpr]):
         tables = state["means"]  # (outputs, folds + 1, codes)
         for k, table in enumerate(tables):
             output = state["outputs"][k] if "outputs" in state else k
-            name = f"{column.name}_target" if len(tables) == 1 else f"{column.name}_target_{output}"
+            name = f"{column.name}_target" if len(tables) == 1 and not self.of else f"{column.name}_target_{output}"
             builder.put(builder.look_up(column, table, name), "target_encode")
 
 

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, TypeVar
+from zlib import crc32
 
 from gpupipe.backends.float32_loss import merges
 from gpupipe.errors import ConfigError, GpupipeError
@@ -21,7 +22,7 @@ from gpupipe.features.program.expressions import (
     TimeExpr,
 )
 from gpupipe.features.program.selection import no_column, resolve
-from gpupipe.table.schema import FIRST_LEVEL, Column
+from gpupipe.table.schema import FIRST_LEVEL, NULL, Column
 from gpupipe.tasks import View
 
 if TYPE_CHECKING:
@@ -248,9 +249,34 @@ class ProgramBuilder:
             if name not in gone and output.column.represents not in gone
         }
 
-    def add_hashed(self, source: str, n_buckets: int) -> str:
+    def source_of(self, column: CategoryExpr, op: str, fix: str) -> str:
+        """Return the name of the input column that an op reads; raise ConfigError if another op has made the column."""
+        step = column.index[0]
+        is_read = len(column.index) == 1 and step.op == "INDEX"
+        if not is_read or self.statistics.table.schema[step.source].hash_of is not None or column.kind != "categorical":
+            what = f"{op} takes input columns; {column.name!r} is made by another op"
+            raise ConfigError(what, fix=fix, names=[column.name])
+        return step.source
+
+    def hashed(self, column: CategoryExpr, n_buckets: int, levels: Sequence[str] = ()) -> CategoryExpr:
+        """Return an input column with codes of the given levels, and of buckets of the others.
+
+        Imputed nulls have the code of their level.
+        """
+        from gpupipe.table.hash_buckets import hash_levels
+
+        source = self._add_hashed(column.index[0].source, n_buckets, tuple(levels))
+        labels = (*levels, *map(str, range(n_buckets)))
+        index = (IndexTerm("INDEX", source),)
+        codes = CategoryExpr(column.name, column.inputs, index, FIRST_LEVEL + len(labels), labels, root=column.root)
+        if column.remap is None:
+            return codes
+        level = column.labels[column.remap[NULL] - FIRST_LEVEL]
+        return codes.with_null_as(int(hash_levels(self.statistics.table.schema[source], (level,))[0]))
+
+    def _add_hashed(self, source: str, n_buckets: int, levels: tuple[str, ...]) -> str:
         """Add the column that hashes the levels of `source`, unless it exists, and return its name."""
-        name = f"{source}#{n_buckets}"
+        name = f"{source}#{n_buckets}" + (f"#{crc32(chr(0).join(levels).encode()):08x}" if levels else "")
         schema = self.statistics.table.schema
         column = schema[source]
         if name in schema and schema[name].hash_of != source:
@@ -259,7 +285,7 @@ class ProgramBuilder:
             )
         form = column.has_normal_form
         hashed = Column(name, "categorical", column.dtype, hash_of=source, n_buckets=n_buckets, has_normal_form=form)
-        self.statistics.add_hashed(hashed)
+        self.statistics.add_hashed(replace(hashed, levels=levels or None))
         return name
 
     def use_folds(self, k: int) -> None:

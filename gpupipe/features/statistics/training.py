@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from gpupipe.backends.base import Backend
-from gpupipe.features.program.expressions import CategoryExpr, IndexTerm
+from gpupipe.features.program.expressions import CategoryExpr, IndexTerm, NumericExpr
 from gpupipe.features.program.target import Target
 from gpupipe.features.statistics.categories import Tables, regroup, sum_axis
 from gpupipe.features.statistics.numbers import NumberStatistics, find_mode
@@ -75,7 +75,7 @@ class Statistics(NumberStatistics):
 
     def _drop_unused_levels(self) -> None:
         """Drop levels that do not occur in the rows, so that nothing is learned from other rows; cache the counts."""
-        names = [c.name for c in self.table.schema if c.levels is not None]
+        names = [c.name for c in self.table.schema if c.levels is not None and c.hash_of is None]
         counts = dict(zip(names, self._counter.codes(names), strict=True))
         unused = {name: count for name, count in counts.items() if not count[FIRST_LEVEL:].all()}
         if unused:
@@ -150,6 +150,21 @@ class Statistics(NumberStatistics):
         squares = [self._squares_of(columns, folds, i, center) for i, center in enumerate(pivot.tolist())]
         stacked = [np.stack(each, axis=2) for each in zip(*squares, strict=True)]
         return [replace(own, squares=each, pivot=pivot) for own, each in zip(found, stacked, strict=True)]
+
+    def number_counts(self, columns: Sequence[CategoryExpr], number: NumericExpr, folds: int) -> list[TargetCounts]:
+        """Return the result of `target_counts`, with squares, for a number instead of the target, without its nulls."""
+        pivot = float(np.float32(self.medians([number])[0]))
+        powers = self._powers(number.then("CENTER", pivot, 1.0))
+        fold = self.folds(folds)
+        groups = self.remember(("groups", folds, -1), lambda: self._counter.groups(fold, folds, Target(fold, 0)))
+        found = []
+        for column, *sums in zip(
+            columns, *(self._counter.sums(columns, y, (groups, folds)) for y in powers), strict=True
+        ):
+            n, total, squares = (regroup(each, column).T for each in sums)
+            total = total + pivot * n  # the squares are those of differences from the pivot
+            found.append(TargetCounts(n, total[:, :, None], squares[:, :, None], np.array([pivot])))
+        return found
 
     def _squares_of(self, columns: Sequence[CategoryExpr], folds: int, position: int, pivot: float) -> list[Array]:
         """Return the sums of squared differences of one of the targets from `pivot`, shape (folds, n_codes)."""

@@ -181,3 +181,22 @@ def test_each_fold_estimates_its_smoothing_and_weights_are_repeated_rows(fit, ki
     once = program.fit(frame, y, sample_weight=weights.astype(float)).transform(frame)
     repeated = program.fit(frame.loc[np.repeat(np.arange(60), weights)], np.repeat(y, weights)).transform(frame)
     np.testing.assert_allclose(once, repeated, rtol=1e-6)
+
+
+@pytest.mark.parametrize("smoothing", [3.0, "auto"])
+def test_the_means_of_another_column_are_learned_as_those_of_a_target(fit, smoothing) -> None:
+    rng = np.random.default_rng(3)
+    frame = pd.DataFrame({"c": rng.choice(np.array(["a", "b", "c", None], object), 200)})
+    clicks = rng.normal(1000, 1, 200) + frame.c.map({"a": 1.0}).fillna(0)
+    frame["clicks"] = clicks.where(rng.random(200) < 0.9)
+    op = {"columns": "c", "of": "clicks", "smoothing": smoothing, "folds": 3}
+    made = fit(frame, [{"target_encode": op}, {"drop": "clicks"}], view="codes")
+    known = frame.clicks.notna()
+    fold = made.features.folds
+    for f in range(4):
+        used = frame[known & (fold != f)]
+        reference = TargetEncoder(smooth=smoothing, target_type="continuous").fit(used[["c"]], used.clicks)
+        rows = frame[["c"]] if f == 0 else frame.loc[fold == f, ["c"]]
+        got = made.serve(frame)["c_target_clicks"] if f == 0 else made.training["c_target_clicks"][fold == f]
+        np.testing.assert_allclose(got, reference.transform(rows)[:, 0], rtol=1e-6)
+    assert made.serve(frame[["c"]])["c_target_clicks"].tolist() == made.serve(frame)["c_target_clicks"].tolist()
