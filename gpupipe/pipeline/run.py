@@ -331,7 +331,8 @@ def write_records(explained: ExplainedRun, services: RunServices, failure: Excep
         document = _write_documents(explained, directory.path)  # with that stage, which uploads them as far as they are
     if failure is not None:
         directory.is_kept = True
-        raise _without_model(failure, directory.final) from failure
+        error = _without_model(failure, directory.final)
+        raise error from (failure.__cause__ if error is failure else failure)  # an error that causes itself has no end
     return Run(directory.final, job.config, job.goal, document, outcome.leaderboard, job.timeline)
 
 

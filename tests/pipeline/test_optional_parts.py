@@ -108,6 +108,7 @@ def test_a_failed_export_keeps_the_results_and_resumes_without_training(
         with pytest.raises(GpupipeError) as caught:
             train(report={"enabled": False})
     assert (caught.value.exit_code, caught.value.what) == (1, says)
+    assert caught.value.__cause__ is not caught.value  # such a chain has no end
     assert str(tmp_path / "run") in caught.value.fix
     assert "resume=True repeats the export" in caught.value.fix
     names = {path.name for path in (tmp_path / "run").iterdir()}
