@@ -35,12 +35,14 @@ class Settings(BaseModel):
 class NumberTextSettings(Settings):
     """Notation of the numbers in a text column: see the op ``parse_number``."""
 
-    units: str | list[str] | dict[str, float] = Field(
-        "", description="Unit of the texts; or several, or the factor of each: {kg: 1, g: 0.001}, {$: 1, k: 1000}."
+    units: str | list[str] | dict[str, float] | None = Field(
+        None, description="Unit of the texts; or several, or the factor of each: {kg: 1, g: 0.001}, {$: 1, k: 1000}."
     )
-    decimal: Literal[".", ","] = Field(".", description="Decimal mark of the texts.")
-    bands: Literal["missing", "limit"] = Field(
-        "missing", description="Number of a band such as <5, 65+ or 10-20: none, or its limit (of a range the middle)."
+    decimal: Literal[".", ","] | None = Field(None, description='Decimal mark of the texts; default: ".".')
+    bands: Literal["missing", "limit"] | None = Field(
+        None,
+        description="Number of a band such as <5, 65+ or 10-20: none (missing, the default), or its limit (of a "
+        "range the middle).",
     )
     duration: Literal["ms", "s", "min", "h", "d", "w", "month", "year"] | None = Field(
         None, description="Read durations, such as 3 weeks, 1 year 2 months, 00:12:30 or PT5M, as numbers of this unit."
@@ -48,8 +50,9 @@ class NumberTextSettings(Settings):
 
     @field_validator("units")
     @classmethod
-    def _check_units(cls, value: str | list[str] | dict[str, float]) -> str | list[str] | dict[str, float]:
-        named = value if isinstance(value, dict) else dict.fromkeys([value] if isinstance(value, str) else value, 1.0)
+    def _check_units(cls, value: str | list[str] | dict[str, float] | None) -> Any:
+        names = [value] if isinstance(value, str) else value or []
+        named = names if isinstance(names, dict) else dict.fromkeys(names, 1.0)
         for name, factor in named.items() if value else ():
             if name != name.strip() or not name or not math.isfinite(factor) or factor == 0:
                 raise ValueError(f"expected units, and factors that are not 0; got {name!r}: {factor:g}")

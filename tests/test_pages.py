@@ -91,6 +91,8 @@ def small_tables() -> dict[str, pd.DataFrame]:
     tickets = [(f"Called on day {i}, see https://a.example/{i}", f"Ann {i % 7}", int(i % 3 == 0)) for i in range(120)]
     contracts = [("Month-to-month", 30, 0.0), ("One year", 90, 0.1), ("Two year", 90, 0.2)]
     cars = [(f"${1000 + 7 * i:,}.50", f"{1_000 + i:,} CC", f"{800 + i},5 kg", i % 2) for i in range(200)]
+    offers = [(f"{15 + i}.5 kmpl", f"1.{100 + i},50 €", f"{i}%", f"{1 + i % 9} years", i % 2) for i in range(200)]
+    trips = [("north", f"{'large' if i % 3 else 'small'}", f"d{i % 40}", 5.0 + i % 7, i % 2) for i in range(200)]
     sensors = [(-999.0 if i % 9 == 0 else 80.0 + i % 13, 2.0 + i % 5, day, 20.0 + i % 7) for i, day in enumerate(days)]
     return {
         "contracts": pd.DataFrame(contracts, columns=["Contract", "notice_days", "discount"]),
@@ -99,6 +101,8 @@ def small_tables() -> dict[str, pd.DataFrame]:
         "payments": pd.DataFrame(payments, columns=["card", "at", "amount", "fraud"]),
         "tickets": pd.DataFrame(tickets, columns=["note", "name", "urgent"]),
         "sensors": pd.DataFrame(sensors, columns=["nox", "co", "seen", "y"]),
+        "offers": pd.DataFrame(offers, columns=["mileage", "price", "share", "employed", "sold"]),
+        "trips": pd.DataFrame(trips, columns=["origin", "size", "driver", "minutes", "paid"]).assign(goal="south"),
         "cars": pd.DataFrame(cars, columns=["price", "engine", "weight", "sold"]),
     }
 

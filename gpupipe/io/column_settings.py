@@ -64,7 +64,7 @@ class ColumnSettings(NumberTextSettings):
     @property
     def number_format(self) -> str | None:
         """The notation of numbers in texts, in the form that a schema stores; None if no setting states it."""
-        if not self.model_fields_set & NumberTextSettings.model_fields.keys():
+        if (self.units, self.decimal, self.bands, self.duration) == (None, None, None, None):
             return None
         return NumberFormat.of(self.units, self.decimal, self.bands, self.duration).to_json()
 

@@ -179,11 +179,13 @@ class NumberFormat:
     duration: str = ""
 
     @classmethod
-    def of(cls, units: Units, decimal: DecimalMark, bands: str, duration: DurationUnit | None) -> NumberFormat:
+    def of(
+        cls, units: Units | None, decimal: DecimalMark | None, bands: str | None, duration: DurationUnit | None
+    ) -> NumberFormat:
         """Return the format of the settings of `parse_number`, or of a column of ``schema:``."""
-        names = [units] if isinstance(units, str) and units else units
+        names = [units] if isinstance(units, str) and units else units or {}
         factors = names if isinstance(names, dict) else dict.fromkeys(names, 1.0)
-        return cls(dict(factors), decimal, bands == "limit", duration or "")
+        return cls(dict(factors), decimal or ".", bands == "limit", duration or "")
 
     def to_json(self) -> str:
         """Return the format as a text, for the schema of a model."""

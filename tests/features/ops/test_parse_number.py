@@ -167,6 +167,9 @@ def test_a_declared_column_is_a_number_and_texts_in_other_units_are_missing_and_
         matrix = program.fit_transform(frame[["mileage"]])
     np.testing.assert_allclose(matrix[:, 0], expected, rtol=1e-6)
     frame[["mileage"]].to_parquet(tmp_path / "x.parquet")
+    for settings in (FORM, {"kind": "text"}, {"kind": "number", "decimal": "."}, {"kind": "int"}):
+        stated = ColumnSettings(**settings)  # as in the record of an event table
+        assert ColumnSettings.model_validate(stated.model_dump(mode="json")).declared() == stated.declared()
     loaded = encode(pa.table({"mileage": texts}), BACKEND, {"mileage": ColumnSettings(**FORM).declared()})
     restored = read_schema(loaded.schema.to_json(), {})
     np.testing.assert_array_equal(
