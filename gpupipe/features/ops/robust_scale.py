@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from statistics import NormalDist
 from typing import TYPE_CHECKING
 
 from pydantic import Field, model_validator
@@ -39,13 +40,19 @@ class RobustScale(Scaling):
 
     quantiles: tuple[float, float] = Field((0.25, 0.75), description="Lower and upper quantile, each in [0, 1].")
 
+    unit_variance: bool = Field(False, description="Scale so that normally distributed numbers have the variance 1.")
+
     @model_validator(mode="after")
     def _quantiles_in_order(self) -> RobustScale:
         low, high = self.quantiles
         if not 0 <= low < high <= 1:
             raise ValueError(f"quantiles: expected 0 <= low < high <= 1; got {low}, {high}")
+        if self.unit_variance and (low == 0 or high == 1):
+            raise ValueError("unit_variance: expected quantiles above 0 and below 1, which normal numbers have")
         return self
 
     def fit(self, columns: list[NumericExpr], statistics: Statistics) -> list[State]:
         found = statistics.quantiles(columns, [0.5, *self.quantiles])
-        return [{"center": median, "factor": reciprocal(high - low)} for median, low, high in found]
+        normal_low, normal_high = map(NormalDist().inv_cdf, self.quantiles) if self.unit_variance else (0.0, 1.0)
+        spread = normal_high - normal_low
+        return [{"center": median, "factor": spread * reciprocal(high - low)} for median, low, high in found]
