@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache, lru_cache
-from itertools import chain, pairwise
+from itertools import chain, pairwise, repeat
 from typing import Any, Literal
 
 DecimalMark = Literal[".", ","]
@@ -29,10 +29,6 @@ MULTIPLES = {"k": 1e3, "K": 1e3, "M": 1e6, "m": 1e6, "mn": 1e6, "B": 1e9, "b": 1
 FIRST = 20  # texts that are tried before all others
 LEAST_READ, LEAST_OF_UNIT = 0.95, 0.9  # shares of the distinct texts
 
-# Seconds of the units of a duration. A month and a year are the means of the Gregorian calendar.
-DAY = 86_400.0
-SECONDS = {"ms": 1e-3, "s": 1.0, "min": 60.0, "h": 3600.0, "d": DAY, "w": 7 * DAY}
-SECONDS |= {"month": 30.436875 * DAY, "year": 365.2425 * DAY}
 _WORDS = {
     "ms": "ms msec msecs millisecond milliseconds",
     "s": "s sec secs second seconds",
@@ -43,12 +39,14 @@ _WORDS = {
     "month": "mo mos mth mths month months",
     "year": "y yr yrs year years",
 }
-SECONDS_OF_WORD = {word: SECONDS[unit] for unit, words in _WORDS.items() for word in words.split()}
+UNIT_OF_WORD = dict(chain.from_iterable(zip(words.split(), repeat(unit)) for unit, words in _WORDS.items()))
+# Seconds of the units of a duration. A month and a year are the means of the Gregorian calendar.
+DAY = 86_400.0
+SECONDS = {"ms": 1e-3, "s": 1.0, "min": 60.0, "h": 3600.0, "d": DAY, "w": 7 * DAY}
+SECONDS |= {"month": 30.436875 * DAY, "year": 365.2425 * DAY}
+_PART = r"(?:(\d+(?:[.,]\d+)?){})?"
 CLOCK = re.compile(r"(\d+):([0-5]\d):([0-5]\d(?:[.,]\d+)?)")
-ISO = re.compile(
-    "P(?=[0-9T])" + "".join(rf"(?:(\d+(?:[.,]\d+)?){unit})?" for unit in "YMWD")
-    + "(?:T(?=[0-9])" + "".join(rf"(?:(\d+(?:[.,]\d+)?){unit})?" for unit in "HMS") + ")?"
-)  # fmt: skip
+ISO = re.compile(f"P(?=[0-9T]){''.join(map(_PART.format, 'YMWD'))}(?:T(?=[0-9]){''.join(map(_PART.format, 'HMS'))})?")
 ISO_SECONDS = [SECONDS[unit] for unit in ("year", "month", "w", "d", "h", "min", "s")]
 
 
@@ -148,7 +146,7 @@ def read_seconds(text: str, decimal: DecimalMark = ".") -> float | None:
 
 
 def _seconds_of(unit: str) -> float | None:
-    return None if unit == "M" else SECONDS_OF_WORD.get(unit.lower())  # M may be minutes or months
+    return None if unit == "M" else SECONDS.get(UNIT_OF_WORD.get(unit.lower(), ""))  # M may be minutes or months
 
 
 @cache

@@ -124,7 +124,7 @@ def _midpoints(values: HostArray, weights: HostArray | None, starts: list[float]
     n, total = (np.concatenate([[0.0], np.cumsum(each)]) for each in (weights, weights * values))
     tolerance = 1e-4 * float(np.average(values**2, weights=weights))  # that of scikit-learn's KMeans
     centers = np.array(starts) + (starts[1] - starts[0]) / 2 - mean
-    ends = np.zeros(0)
+    ends = np.zeros(0, np.int64)
     for _ in range(MOST_ROUNDS):
         places = np.searchsorted(values, (centers[1:] + centers[:-1]) / 2, side="right")
         before, ends = ends, np.concatenate([[0], places, [len(values)]])

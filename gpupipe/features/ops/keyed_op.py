@@ -229,7 +229,8 @@ def _ordered_codes(numbers: Array, xp: Any) -> Array:
     from gpupipe.table.schema import NAT
 
     bits = (numbers.astype("float64") + 0.0).view("int64")  # -0.0 becomes 0.0
-    return xp.where(xp.isnan(numbers), NAT, xp.where(bits < 0, -(bits & (2**63 - 1)), bits))
+    codes: Array = xp.where(xp.isnan(numbers), NAT, xp.where(bits < 0, -(bits & (2**63 - 1)), bits))
+    return codes
 
 
 def subtract_age(times: Array, age_us: int) -> Array:

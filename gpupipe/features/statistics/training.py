@@ -46,8 +46,9 @@ class TargetCounts:
 
     def of_other_folds(self) -> TargetCounts:
         """Return the sums over all folds, and over all but each fold: folds + 1 of them, in float64."""
-        sums = [None if each is None else _sum_other_folds(each) for each in (self.total, self.squares)]
-        return TargetCounts(_sum_other_folds(self.count.astype(np.float64)), *sums, self.pivot)
+        squares = None if self.squares is None else _sum_other_folds(self.squares)
+        count = _sum_other_folds(self.count.astype(np.float64))
+        return TargetCounts(count, _sum_other_folds(self.total), squares, self.pivot)
 
 
 class Statistics(NumberStatistics):
