@@ -49,8 +49,8 @@ def _of_features(features: FittedFeatures) -> Iterator[str]:
         yield f"{op.title()}{of}"
     for column in features.schema:
         if column.hash_of is not None:
-            op = "hash_bucket" if column.levels is None else "categorify with given or shared levels, or buckets,"
-            yield f"{op} of {column.source}"
+            name = "hash_bucket" if column.levels is None else "categorify with given or shared levels, or buckets,"
+            yield f"{name} of {column.source}"
         if column.number_format is not None:
             yield f"the numbers in texts of {column.source}, which schema declares"
     for call in features.program.calls:

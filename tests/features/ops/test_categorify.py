@@ -149,7 +149,7 @@ def test_shared_and_hashed_ids_are_the_same_on_every_road(tmp_path: Path) -> Non
     expected = np.asarray(model.predict(new))
     scorer = model.scorer()
     roads = {
-        "scorer": [scorer.predict(row) for row in new.to_dict("records")],
+        "scorer": [scorer.predict(dict(row)) for _, row in new.iterrows()],
         "rows": [model.predict(new.iloc[[i]])[0] for i in range(len(new))],
         "dask": model.predict(dd.from_pandas(new, npartitions=2)).compute(),
     }

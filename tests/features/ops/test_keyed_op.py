@@ -144,9 +144,9 @@ def test_later_rows_are_refused_where_they_do_not_exist_and_otherwise_said(visit
     with pytest.warns(gp.RunWarning, match="lag: periods -1 read later rows of a key; a model needs these rows"):
         gp.Pipeline(frame, target="returned", features=[{"lag": op}, {"drop": "y"}]).features()
     number = HISTORY | {"columns": "spend", "time": "y"}
-    for name, more in (("lag", {"periods": "7d"}), ("rolling", {"windows": "7d"})):
+    for name, own in (("lag", {"periods": "7d"}), ("rolling", {"windows": "7d"})):
         with pytest.raises(ConfigError, match="expected datetime, found numeric"):
-            FeatureProgram([{name: number | more}]).fit(frame)
+            FeatureProgram([{name: number | own}]).fit(frame)
 
 
 @pytest.mark.parametrize("function", ["count", "sum", "mean", "min", "max", "std"])

@@ -55,7 +55,7 @@ def test_ids_are_in_the_order_of_frequency_alone_or_together(  # test_categorify
         ("CEBA", "CBAD", ([3, 4, 2, 1], [3, 2, 1, 4], [3, 4, 2, 1])),
     ],
 )
-def test_combinations_have_ids_by_frequency(  # test_categorify_multi_combo; in its fourth case, ids of combinations are not by frequency
+def test_combinations_have_ids_by_frequency(  # test_categorify_multi_combo, whose fourth case is not by frequency
     author: str, engaging: str, expected: tuple[list[int], ...]
 ) -> None:
     frame = pd.DataFrame({"a": users(author), "e": users(engaging)})
@@ -71,7 +71,7 @@ def test_a_vocabulary_is_given() -> None:  # test_categorify_lists with vocabs, 
     assert (found["author"] - 2).tolist() == [1, 4, 3, 2, 2]
 
 
-def test_levels_beyond_a_size_share_buckets() -> None:  # test_categorify_max_size
+def test_levels_above_a_size_share_buckets() -> None:  # test_categorify_max_size
     frame = pd.DataFrame({"Author": users("AEBCAEBCDFF")})
     op = {"columns": "Author", "max_categories": 2, "order": "frequency", "buckets": 3}
     found = transformed(frame, {"categorify": op})["Author"]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -170,7 +172,7 @@ def test_each_fold_estimates_its_smoothing_and_weights_are_repeated_rows(fit, ki
     levels, weights = rng.choice(list("abc"), 60), rng.integers(1, 4, 60)
     y = rng.integers(0, 2, 60).astype(float) if kind == "binary" else 100 + rng.normal(size=60)
     ops = [{"target_encode": {"columns": "c", "smoothing": "auto", "folds": 3}}]
-    task = "binary" if kind == "binary" else "regression"
+    task: Any = "binary" if kind == "binary" else "regression"
     made = fit({"c": levels}, ops, y=y)
     fold, frame = made.features.folds, pd.DataFrame({"c": levels})
     for f in range(1, 4):
@@ -187,7 +189,7 @@ def test_each_fold_estimates_its_smoothing_and_weights_are_repeated_rows(fit, ki
 def test_the_means_of_another_column_are_learned_as_those_of_a_target(fit, smoothing) -> None:
     rng = np.random.default_rng(3)
     frame = pd.DataFrame({"c": rng.choice(np.array(["a", "b", "c", None], object), 200)})
-    clicks = rng.normal(1000, 1, 200) + frame.c.map({"a": 1.0}).fillna(0)
+    clicks = frame.c.map({"a": 1.0}).fillna(0) + pd.Series(rng.normal(1000, 1, 200))
     frame["clicks"] = clicks.where(rng.random(200) < 0.9)
     op = {"columns": "c", "of": "clicks", "smoothing": smoothing, "folds": 3}
     made = fit(frame, [{"target_encode": op}, {"drop": "clicks"}], view="codes")
