@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import warnings
 from bisect import bisect_right
 from itertools import pairwise
 from typing import TYPE_CHECKING, Literal
 
 from pydantic import Field, model_validator
 
+from gpupipe.backends.threads import limit_threads
 from gpupipe.errors import ConfigError
 from gpupipe.features.ops.base import OPS, InPlaceOp, State
 from gpupipe.features.program.builder import NAN, ProgramBuilder
@@ -16,8 +18,6 @@ from gpupipe.typing import HostArray
 
 if TYPE_CHECKING:
     from gpupipe.features.statistics.training import Statistics
-
-MOST_ROUNDS = 300  # of k-means, as for scikit-learn
 
 
 @OPS.register("bucketize")
@@ -114,37 +114,17 @@ def _midpoints(values: HostArray, weights: HostArray | None, starts: list[float]
     """
     import numpy as np
 
-    order = np.argsort(values, kind="stable")
-    values = values[order].astype(np.float64)
-    weights = np.ones(len(values)) if weights is None else weights[order]
     if not len(values) or len(set(starts)) < 2:
         return starts[:1]
-    mean = float(np.average(values, weights=weights))
-    values -= mean  # sums of the values would lose a small spread around a large mean
-    n, total = (np.concatenate([[0.0], np.cumsum(each)]) for each in (weights, weights * values))
-    tolerance = 1e-4 * float(np.average(values**2, weights=weights))  # that of scikit-learn's KMeans
-    centers = np.array(starts) + (starts[1] - starts[0]) / 2 - mean
-    ends = np.zeros(0, np.int64)
-    for _ in range(MOST_ROUNDS):
-        places = np.searchsorted(values, (centers[1:] + centers[:-1]) / 2, side="right")
-        before, ends = ends, np.concatenate([[0], places, [len(values)]])
-        if np.array_equal(before, ends):
-            break
-        rows, sums = np.diff(n[ends]), np.diff(total[ends])
-        empty = np.flatnonzero(rows == 0)
-        if len(empty):  # such clusters begin again at the values that are farthest from their centers
-            cluster = np.repeat(np.arange(len(rows)), np.diff(ends))
-            far = np.argsort(-((values - centers[cluster]) ** 2), kind="stable")[: len(empty)]
-            for i, position in zip(empty.tolist(), far.tolist(), strict=False):
-                weight = weights[position]
-                for k, sign in ((int(cluster[position]), -1), (i, 1)):
-                    rows[k] += sign * weight
-                    sums[k] += sign * weight * values[position]
-        moved = np.where(rows > 0, sums / np.where(rows > 0, rows, 1.0), centers)
-        shift, centers = float(((moved - centers) ** 2).sum()), np.sort(moved)
-        if shift <= tolerance:
-            break
-    return [starts[0], *((centers[1:] + centers[:-1]) / 2 + mean).tolist()]
+    from sklearn.cluster import KMeans
+    from sklearn.exceptions import ConvergenceWarning
+
+    first = np.array(starts)[:, None] + (starts[1] - starts[0]) / 2
+    with limit_threads(1, 1), warnings.catch_warnings():  # several threads add in any order
+        warnings.simplefilter("ignore", ConvergenceWarning)  # of fewer distinct values than clusters
+        found = KMeans(len(first), init=first, n_init=1).fit(values.astype(np.float64)[:, None], sample_weight=weights)
+    centers = np.sort(found.cluster_centers_[:, 0])
+    return [starts[0], *((centers[1:] + centers[:-1]) / 2).tolist()]
 
 
 def format_edges(edges: list[float]) -> list[str]:
