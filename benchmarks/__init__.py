@@ -10,6 +10,7 @@
 ``floor``      features compared with the memory bandwidth
 ``isolation``  the cost of ``isolate: true``
 ``keyed``      keyed features compared with pandas and polars
+``lists``      indicators of the items of lists compared with Arrow and pandas
 ``serving``    predictions over HTTP, compared with FastAPI; its ``soak`` is minutes of load with a reload and a killed
                worker
 ``single_row`` the time of a single prediction, compared with scikit-learn, skrub and ONNX Runtime

@@ -11,7 +11,7 @@ SHOWN = 20
 WIDTH = 40  # characters of a value in a message
 MOST_HINTS = 5  # "did you mean" hints per message: each one compares a name with all others
 WILDCARDS = "*?["
-SELECTORS = ("@numeric", "@categorical", "@datetime", "@text", "@boolean", "@all")
+SELECTORS = ("@numeric", "@categorical", "@datetime", "@text", "@list", "@boolean", "@all")
 UNNAMED = re.compile(r"\s*|__index_level_\d+__|__null_dask_index__|Unnamed: \d+(\.\d+)*")
 
 

@@ -42,12 +42,15 @@ class PredictionWarning(UserWarning):
     """
 
 
+UNREAD_LISTS = "unread lists"  # the fate of a list column that no op reads
+
+
 class WarningNote(str):
     """Note that a run shows as a warning.
 
     - `column`: the column that it is about, "" for none
-    - `fate` ({"", "dropped", "missing", "text"}): what became of the column: dropped, some texts read as missing, or
-      text though most of it are numbers
+    - `fate` ({"", "dropped", "unread lists", "missing", "text"}): what became of the column: dropped, because its
+      values are not supported or no op reads its lists; some texts read as missing; or text though most are numbers
     """
 
     column, fate = "", ""

@@ -22,6 +22,7 @@ from gpupipe.config.redaction import Redactor
 from gpupipe.config.registered_parts import combine_errors
 from gpupipe.config.trackers import TrackSettings
 from gpupipe.errors import ConfigError
+from gpupipe.features.ops.items_op import list_columns
 from gpupipe.features.ops.keyed_op import KeyedOp
 from gpupipe.io.settings import JoinedTable, Source
 from gpupipe.metrics.conformal import interval_ends
@@ -213,9 +214,9 @@ class Config(Settings):
 
     @model_validator(mode="after")
     def _reads_keys_as_keys(self) -> Config:
-        """Tell the readers of all tables which columns are keys."""
-        keys = self._keys
-        self.__dict__["source"] = self.source.read_as(keys)  # the model is frozen, and not complete yet
+        """Tell the readers of all tables which columns are keys, and which contain lists."""
+        keys, lists = self._keys, list_columns(self.features)
+        self.__dict__["source"] = self.source.read_as(keys, lists=lists)  # the model is frozen, and not complete yet
         self.__dict__["tables"] = {name: table.read_as(keys) for name, table in self.tables.items()}
         return self
 

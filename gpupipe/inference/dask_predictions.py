@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from gpupipe.dask.frame_maps import index_of, map_frames, partition_backend, transform_frame, warn_client
 from gpupipe.errors import ConfigError, DataError
-from gpupipe.features.ops.distinct_text_op import TextOp
+from gpupipe.features.ops.content_op import ContentOp
 from gpupipe.features.program.fitted import FittedFeatures
 from gpupipe.inference.explanation.outputs import reason_names
 from gpupipe.inference.prediction.id_columns import IdColumns, choose_columns, output_names, require_free_names
@@ -70,7 +70,7 @@ def _row_wise(model: LoadedModel, collection: Any, tables: Any, as_of: Any) -> M
     if not isinstance(model.features, FittedFeatures):
         raise DataError("an untrusted model predicts in its own process, not on workers", fix="pass data.compute()")
     derivation = model.features.derivation
-    is_row_wise = derivation is None or all(isinstance(op, TextOp) for op in derivation.ops)
+    is_row_wise = derivation is None or all(isinstance(op, ContentOp) for op in derivation.ops)
     if not is_row_wise or tables is not None or as_of is not None:
         raise ConfigError(
             "features of histories need all rows and tables in one process; those of a Dask DataFrame stay "

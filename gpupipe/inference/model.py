@@ -29,6 +29,7 @@ from gpupipe.inference.prediction.prediction_report import PredictionReport
 from gpupipe.inference.prediction.rows import RowsToPredict
 from gpupipe.model_parts.folder import model_folder
 from gpupipe.models import FittedModel, Prediction
+from gpupipe.table.schema import RAW_KINDS
 from gpupipe.typing import Array
 
 if TYPE_CHECKING:
@@ -353,7 +354,7 @@ class Model(LoadedModel):
     @cached_property
     def few_rows(self) -> FewRowsEncoder | None:
         """The encoder of few rows from memory; None on a GPU, and if columns are derived from texts or a history."""
-        has_texts = any(column.kind == "text" for column in self.features.input_schema)
+        has_texts = any(column.kind in RAW_KINDS for column in self.features.input_schema)
         if self.features.derivation is not None or has_texts or self.backend.host is not self.backend:
             return None
         from gpupipe.inference.prediction.few_rows import FewRowsEncoder

@@ -19,7 +19,8 @@ from gpupipe.names import MOST_HINTS, SELECTORS, NamePatterns, enumerate_names, 
 class ColumnFilter:
     """Column selection of a source.
 
-    Columns without a name, such as a stored row index, are ignored unless the source mentions them.
+    `lists` are the columns that are declared as lists; those of other columns are dropped. Columns without a name, such
+    as a stored row index, are ignored unless the source mentions them.
 
     `columns`: select exactly these, the targets and the weight; ``columns:`` and ``drop:`` are ignored.
     """
@@ -37,6 +38,7 @@ class ColumnFilter:
             if source.group_by is not None:
                 self.to_filter += source.group_by.inputs
                 self.keep = self.keep or (*source.group_by.keys, *source.group_by.made())
+        self.lists = {name for name, column in source.declarations().items() if column.kind == "list"}
         self.everything = source.prepare is not None  # a hook may use any column
         self.seen: dict[str, None] = {}
         self._kept = None if self.keep is None else NamePatterns(self.keep)

@@ -20,7 +20,8 @@ class ColumnSettings(NumberTextSettings):
     """Declared type of a column: ``float``, ``{kind: datetime, format: "%d.%m.%Y"}``, ``{kind: number, units: kg}``."""
 
     kind: str = Field(
-        description="A kind (numeric, categorical, datetime, boolean, text) or a dtype such as int or float32."
+        description="A kind (numeric, categorical, datetime, boolean, text, list) or a dtype such as int or "
+        "float32. Texts of a list column are JSON arrays."
     )
     format: str | None = Field(
         None,

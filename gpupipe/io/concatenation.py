@@ -14,6 +14,7 @@ from gpupipe.io.missing_values import TEXT
 from gpupipe.io.notes import Notes
 from gpupipe.names import enumerate_names
 from gpupipe.table.exact_values import wider_number
+from gpupipe.table.list_columns import KIND_OF, NULLS
 from gpupipe.table.time_columns import MICROS
 
 SHOWN = 3
@@ -104,6 +105,8 @@ def _wider(a: pa.DataType, b: pa.DataType) -> pa.DataType | None:
     """Return the type that represents the values of both types; None if there is none."""
     if pa.types.is_timestamp(a) and pa.types.is_timestamp(b):
         return a if a == b else MICROS  # of two time zones neither is that of the column
+    if NULLS in (a, b) and a in KIND_OF and b in KIND_OF:
+        return b if a == NULLS else a
     return a if a == b else wider_number(a, b)
 
 

@@ -15,9 +15,12 @@ from gpupipe.io.hive_partitions import require_agreement
 from gpupipe.io.missing_values import TEXT, clean_texts
 from gpupipe.io.notes import UNBOUNDED, Notes
 from gpupipe.names import duplicates, enumerate_names
+from gpupipe.table.list_columns import READ_LISTS, is_list, plain_lists
 from gpupipe.table.numeric_columns import has_unbounded
+from gpupipe.user_warnings import UNREAD_LISTS
 
 TEXT_FORMATS = ("csv", "jsonl")
+LISTS = "lists"
 BEYOND_INT64 = 2.0**63
 
 
@@ -38,8 +41,8 @@ def usable_names(schema: pa.Schema, file: SourceFile, wanted: ColumnFilter, note
     usable = []
     for name in picked:
         kind = schema.field(name).type
-        content = f"{str(kind).split('<')[0]} values"
-        if not (is_nested(kind) and is_dropped(name, content, file, wanted, notes)):
+        is_read = name in wanted.lists and is_list(kind)
+        if is_read or not (is_nested(kind) and is_dropped(name, describe_nested(kind), file, wanted, notes)):
             usable.append(name)
     return _require_some(usable, file)
 
@@ -75,6 +78,11 @@ def require_distinct_names(names: Sequence[str], file: SourceFile) -> None:
         )
 
 
+def describe_nested(kind: pa.DataType) -> str:
+    """Return the description of the values of a nested type; ops can read those of lists."""
+    return LISTS if is_list(kind) else f"{str(kind).split('<')[0]} values"
+
+
 def is_dropped(name: str, content: str, file: SourceFile, wanted: ColumnFilter, notes: Notes) -> bool:
     """Return True, and add a note, if an unusable column is to be dropped; False if a prepare hook may use it.
 
@@ -88,14 +96,18 @@ def is_dropped(name: str, content: str, file: SourceFile, wanted: ColumnFilter, 
 
 def drop_column(name: str, content: str, file: SourceFile, wanted: ColumnFilter, notes: Notes) -> None:
     """Add the note that an unusable column is dropped; raise SchemaError if it is requested by name."""
+    is_list_column, advice = content == LISTS, READ_LISTS.format(name=name)
     if wanted.is_named(name):
         raise SchemaError(
             f"column {name!r} has {content}, which are not supported",
             where=file.label,
-            fix="convert it to plain columns in a prepare hook, or remove it from columns, target and where",
+            fix=advice
+            if is_list_column
+            else "convert it to plain columns in a prepare hook, or remove it from columns, target and where",
             names=[name],
         )
-    notes.warn(f"column {name!r} is dropped: {content} are not supported", name, "dropped")
+    why = f"no op reads its lists; to use it, {advice}" if is_list_column else f"{content} are not supported"
+    notes.warn(f"column {name!r} is dropped: {why}", name, UNREAD_LISTS if is_list_column else "dropped")
 
 
 def plain_table(table: pa.Table, file: SourceFile, wanted: ColumnFilter, notes: Notes) -> pa.Table:
@@ -110,11 +122,15 @@ def plain_table(table: pa.Table, file: SourceFile, wanted: ColumnFilter, notes: 
             with convert_read_errors(file.path):
                 if name in categories and not pa.types.is_dictionary(column.type):
                     column = column.dictionary_encode()
+                if name in wanted.lists and is_list(column.type):
+                    columns[name] = plain_lists(name, column)
+                    continue
                 plain, change = plain_column(column, wanted.is_named(name))
                 if plain.type == TEXT and file.format != "csv":  # the CSV parser has checked text and codes
                     _check_codes(plain)
         except UnusableColumn as error:
-            if not is_dropped(name, str(error), file, wanted, notes):
+            content = LISTS if is_list(column.type) else str(error)
+            if not is_dropped(name, content, file, wanted, notes):
                 columns[name] = column
             continue
         unbounded = UNBOUNDED if name in wanted.always and has_unbounded(plain) else ""

@@ -25,7 +25,7 @@ from gpupipe.io.filter_expression import parse_where
 from gpupipe.io.origin_settings import TableOrigin
 from gpupipe.names import SELECTORS
 from gpupipe.settings import Label, Names, Settings
-from gpupipe.table.schema import TEXT_KINDS, DeclaredColumn
+from gpupipe.table.schema import TEXT_KINDS, DeclaredColumn, declare_lists
 from gpupipe.table.time_texts import is_strict
 from gpupipe.units import TICKS_PER_SECOND
 
@@ -64,6 +64,7 @@ class TableSource(TableOrigin):
 
     _keys: tuple[str, ...] = PrivateAttr(default=())
     _keeps_blanks: bool = PrivateAttr(default=False)
+    _lists: tuple[str, ...] = PrivateAttr(default=())
 
     @field_validator("columns")
     @classmethod
@@ -93,19 +94,25 @@ class TableSource(TableOrigin):
         return self
 
     def declarations(self) -> dict[str, DeclaredColumn]:
-        """Return the columns declared in ``schema:``, as `gpupipe.table.encode.encode` takes them."""
-        return {name: column.declared() for name, column in self.declared.items()}
+        """Return the columns declared in ``schema:``, as `gpupipe.table.encode.encode` takes them, and the `lists`."""
+        return {**declare_lists(self._lists), **{name: column.declared() for name, column in self.declared.items()}}
 
-    def read_as(self, keys: Iterable[str] = (), keeps_blanks: bool = False) -> Self:
-        """Return these settings for a reader of keys.
+    def read_as(self, keys: Iterable[str] = (), keeps_blanks: bool = False, lists: Iterable[str] = ()) -> Self:
+        """Return these settings for a reader of keys and lists.
 
         `keys`: columns that are compared with those of another table, or with other rows: their texts are read as
         numbers only if that loses nothing, so that ``01`` is not 1. `keeps_blanks`: whether only CSV is stripped, as
-        versions did whose models do not record it.
+        versions did whose models do not record it. `lists`: columns whose lists an op reads.
         """
         other = self.model_copy()
         other._keys, other._keeps_blanks = tuple(dict.fromkeys(keys)), keeps_blanks
+        other._lists = tuple(lists)
         return other
+
+    @property
+    def lists(self) -> tuple[str, ...]:
+        """The columns that are read as lists because an op names them."""
+        return self._lists
 
     @property
     def keys(self) -> tuple[str, ...]:
@@ -119,14 +126,14 @@ class TableSource(TableOrigin):
 
 
 def declared_texts(source: TableSource) -> set[str]:
-    """Return the columns that are declared to be text, or times or numbers in a format that parsers do not know."""
+    """Return the columns that are text, JSON arrays, or times or numbers in a format that parsers do not know."""
     return {name for name, column in source.declarations().items() if is_read_as_text(column)}
 
 
 def is_read_as_text(column: DeclaredColumn) -> bool:
     """Return whether a parser must leave a column as text: Arrow would read its times as ISO 8601, for example."""
     has_format = column.kind == "datetime" and is_strict(column.time_format)
-    return column.kind in TEXT_KINDS or has_format or column.number_format is not None
+    return column.kind in (*TEXT_KINDS, "list") or has_format or column.number_format is not None
 
 
 def names_of_ticks(source: TableSource) -> set[str]:

@@ -26,6 +26,7 @@ from gpupipe.io.notes import Notes
 from gpupipe.io.plain_tables import clean_table
 from gpupipe.io.row_steps import apply_steps
 from gpupipe.io.settings import TableSource
+from gpupipe.table.list_columns import is_list
 from gpupipe.table.time_columns import iso_times, read_as_times
 
 
@@ -98,8 +99,10 @@ def plain_arrow(table: pa.Table, strip: bool = True) -> pa.Table:
 
     Raise DataError if no column is usable.
     """
-    binary = {field.name: ColumnSettings(kind="text") for field in table.schema if is_bytes(field.type)}
-    source = TableSource(frame="the table in memory", declared=binary)  # declared: long values are read too
+    # Declared: long values and lists are read too.
+    declared = {field.name: ColumnSettings(kind="text") for field in table.schema if is_bytes(field.type)}
+    declared |= {field.name: ColumnSettings(kind="list") for field in table.schema if is_list(field.type)}
+    source = TableSource(frame="the table in memory", declared=declared)
     return clean_table(table, SourceFile(source.label, 0, 0, MEMORY), ColumnFilter(source), Notes(), strip)
 
 

@@ -33,6 +33,7 @@ from gpupipe.tasks import CLASSIFICATION, REGRESSION, SUPERVISED
 CODES = ("int8", "int16", "int32")
 STORAGES = {
     "numeric": ("float32", "float64"), "boolean": CODES, "categorical": CODES, "datetime": ("int64",), "text": ("",),
+    "list": ("",),
 }  # fmt: skip
 DECIMAL_TYPE = re.compile(r"decimal(128|256)\(([1-9][0-9]?), ([0-9]{1,2})\)")
 EXACT = 2**53  # float64 holds every integer up to it
@@ -58,6 +59,8 @@ def _check_column(column: Column) -> None:
         raise ValueError(f"the {column.kind} column {column.name!r:.40} has the storage type {column.storage!r:.40}")
     if column.levels is not None and not has_codes:
         raise ValueError(f"the {column.kind} column {column.name!r:.40} cannot have levels")
+    if column.kind == "list" and column.dtype not in ("list<number>", "list<text>"):
+        raise ValueError(f"the list column {column.name!r:.40} has the type {column.dtype!r:.40}")
     _check_distinct(column.levels or (), f"column {column.name!r:.40}", "level")
 
 

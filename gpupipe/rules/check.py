@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from gpupipe.backends.base import Backend
+from gpupipe.errors import ConfigError
 from gpupipe.rules.levels import LevelChecker
 from gpupipe.rules.numbers import NumberChecker
 from gpupipe.rules.predicate import RulePredicate, block_rows
@@ -87,6 +88,11 @@ def _predicates(
 ) -> tuple[LevelChecker | NumberChecker, list[RulePredicate]]:
     """Return the checker of a column, and its rules as predicates."""
     column = table.schema[name]
+    if column.kind == "list":
+        fix = f"exclude it: !{name}, or state rules of the columns that list_stats derives"
+        raise ConfigError(
+            f"column {name!r} has lists; rules apply to single values", where="data", fix=fix, names=[name]
+        )
     given = rules.checks_of(name, column.kind)
     kind: Any = LevelChecker if column.levels is not None or column.kind == "text" else NumberChecker
     values: LevelChecker | NumberChecker = kind.of(table, name, backend)

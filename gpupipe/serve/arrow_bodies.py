@@ -21,6 +21,7 @@ from gpupipe.serve.explanations import explained_outputs
 from gpupipe.serve.problems import RequestProblem
 from gpupipe.serve.request_rows import Explanations, require_rows, rows_of
 from gpupipe.serve.served_model import ServedModel
+from gpupipe.table.list_columns import is_list
 
 WORK_A_BATCH, WORK_A_ROW = 100, 10  # in levels: what a batch costs, and what a row may cost
 RECORD_BATCH = 3  # of the union MessageHeader in Arrow's Message.fbs
@@ -101,6 +102,8 @@ def _values(name: str, column: pa.ChunkedArray, kind: str) -> list[Any]:
     The levels of a dictionary are shared, not copied.
     """
     given = column.type
+    if kind == "list" and is_list(given):
+        return column.to_pylist()  # type: ignore[no-any-return]
     if not _is_plain(given.value_type if pa.types.is_dictionary(given) else given):
         raise RequestProblem(
             "invalid_request",

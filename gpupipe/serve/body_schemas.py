@@ -217,6 +217,9 @@ def _cell_schema(model: ServedModel, column: Json) -> Json:
 def _kind_schema(column: Json) -> Json:
     kind, time_format = column["kind"], column["time_format"]
     null = ["null"] if column["nullable"] else []
+    if kind == "list":
+        items = {"type": ["number" if column["dtype"] == "list<number>" else "string", "null"]}
+        return _typed(["array", *null]) | {"items": items}
     if kind != "datetime":
         written = ["string"] if column["number_format"] else []
         found = _typed([{"numeric": "number", "boolean": "boolean"}.get(kind, "string"), *written, *null])

@@ -10,13 +10,14 @@ from typing import Any
 from gpupipe.backends import DeviceReport
 from gpupipe.doctor.distributions import Distributions, install_extra, suitable_major
 from gpupipe.features.ops.auto import Auto
-from gpupipe.names import count_noun, enumerate_names
+from gpupipe.names import count_noun, enumerate_names, is_glob
 from gpupipe.starter.columns import TableColumns
 from gpupipe.starter.document import YamlDocument, flow
 from gpupipe.starter.entities import MIN_REPEATED
 from gpupipe.starter.facts import ColumnFacts
 from gpupipe.starter.target_analysis import TargetAnalysis
 from gpupipe.starter.useless_columns import is_count, is_free_text, is_named_as_key, part_levels
+from gpupipe.table.list_columns import Lists
 from gpupipe.tasks import Task
 
 ENOUGH_ROWS = 50_000  # for reliable metrics with a single split
@@ -46,6 +47,7 @@ COORDINATES = {
     "latitude": ({"lat", "latitude"}, 90.0),
     "longitude": ({"lon", "lng", "long", "longitude"}, 180.0),
 }
+MOST_ITEMS = 64  # distinct items of lists that each have a column
 Place = tuple[str, str]
 METRICS: dict[Task, list[str]] = {
     "binary": ["roc_auc", "average_precision", "accuracy", "f1", "log_loss"],
@@ -146,6 +148,7 @@ def write_features(document: YamlDocument, columns: TableColumns, analysis: Targ
     _write_sentinels(document, columns, inputs)
     _write_numbers(document, columns, inputs)
     _write_texts(document, columns, inputs, analysis is not None and analysis.goal.target is not None)
+    _write_lists(document, columns.source_table.lists)
     _write_distance(document, columns, inputs)
     if tails:
         document.list("  - log1p", tails, "long right tails")
@@ -208,6 +211,27 @@ def _write_texts(document: YamlDocument, columns: TableColumns, inputs: Sequence
         document.list("      columns", names)
         if has_target:
             document.line("      target: true")
+
+
+def _write_lists(document: YamlDocument, lists: Mapping[str, Lists]) -> None:
+    """Write the ops for columns of lists: indicators of few distinct items, else statistics, items or hashes."""
+    found: dict[str, list[str]] = {"multi_hot": [], "list_columns": [], "list_stats": [], "list_hash": []}
+    for name, own in lists.items():
+        if name[:1] in "!@" or is_glob(name) or not own.lengths.any():
+            continue
+        sizes, n_distinct = set(own.lengths[~own.is_null].tolist()), len(own.codes[1])
+        if n_distinct <= MOST_ITEMS:
+            found["multi_hot"].append(name)
+        elif own.levels is None and len(sizes) == 1:
+            found["list_columns"].append(name)
+        else:
+            found["list_stats"].append(name)
+            found["list_hash"] += [name] * (own.levels is not None)
+    written = {op: names for op, names in found.items() if names}
+    if written:
+        document.comment("Lists: indicators of few distinct items, items of one length, or statistics.", "  ")
+    for op, names in written.items():
+        document.list(f"  - {op}", names)
 
 
 def _write_distance(document: YamlDocument, columns: TableColumns, inputs: Sequence[str]) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -20,10 +20,12 @@ from gpupipe.io.formats.csv.encoding import GUESSES, next_encoding
 from gpupipe.io.formats.csv.reader import read_texts
 from gpupipe.io.origin_settings import DATABASES, database_name
 from gpupipe.io.settings import TableSource
-from gpupipe.io.source_reader import read_arrow
+from gpupipe.io.source_reader import LoadedTable, read_arrow
 from gpupipe.io.zip_members import member_format
 from gpupipe.starter.facts import collect_facts
+from gpupipe.table.list_columns import Lists
 from gpupipe.units import MIB, is_number
+from gpupipe.user_warnings import UNREAD_LISTS, WarningNote
 
 MAGIC = {b"PAR1": "parquet", b"ORC": "orc", b"ARROW1": "arrow", b"{": "jsonl"}
 MAX_BYTES_TWICE = 256 * MIB  # larger files are not read a second time to look at the texts of numbers
@@ -41,6 +43,7 @@ class SourceTable:
     - `comments`: a comment for ``format`` and for each key of `csv`.
     - `codes`: the columns of digits with leading zeros, which the table has as text, and an example of each.
     - `blanks`: the number of blank cells in the columns of numbers that have any.
+    - `lists`: the lists of further columns, which `table` lacks.
     """
 
     table: pa.Table
@@ -50,6 +53,7 @@ class SourceTable:
     comments: Mapping[str, str] = field(default_factory=dict)
     codes: Mapping[str, str] = field(default_factory=dict)
     blanks: Mapping[str, int] = field(default_factory=dict)
+    lists: Mapping[str, Lists] = field(default_factory=dict)
 
     @property
     def has_header(self) -> bool:
@@ -74,7 +78,8 @@ def read_source_table(path: str, base: TableSource | None = None) -> SourceTable
     comments = {"format": comment} if comment else {}
     attempt = _Attempt(path, stated, files, dict(csv), comments, flags, frozenset(csv))
     if files[0].format != "csv":
-        return attempt.result(read_arrow(attempt.source(), files=files).table)
+        loaded = read_arrow(attempt.source(), files=files)
+        return replace(attempt.result(loaded.table), lists=_read_lists(attempt.source(), files, loaded))
     attempt.look_at_head(files[0])
     table = attempt.read()
     if attempt.look_at_texts(table):
@@ -82,6 +87,16 @@ def read_source_table(path: str, base: TableSource | None = None) -> SourceTable
     if attempt.look_at_numbers(table):
         table = attempt.read()
     return attempt.result(table)
+
+
+def _read_lists(source: TableSource, files: Sequence[SourceFile], loaded: LoadedTable) -> Mapping[str, Lists]:
+    """Return the lists of the columns that were dropped because no op reads them."""
+    notes = [note for note in loaded.notes if isinstance(note, WarningNote)]
+    names = [note.column for note in notes if note.fate == UNREAD_LISTS]
+    if not names:
+        return {}
+    table = read_arrow(source.read_as(lists=names), names, files=files).table
+    return {name: Lists.of(table.column(name)) for name in names}
 
 
 def _require_path(path: str) -> None:

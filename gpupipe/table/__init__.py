@@ -5,6 +5,7 @@
 - ``schema``, ``blocks``: columns and memory; ``holdout``: masks of held-out rows
 - ``string_columns``, ``numeric_columns``, ``time_columns``: encoding of each kind; ``hash_buckets``: codes of hashed
   columns
+- ``list_columns``: columns of lists in one layout; ``list_cells``: the items of single lists
 - ``time_texts``: the meaning of a text or number in a time format; ``time_formats``: inference of formats, and advice;
   ``temporal_objects``: times of Python and NumPy
 - ``cell_encoders``, ``row_encoder``: the same encoding of single cells and rows, without Arrow; ``plain_values``:

@@ -39,7 +39,7 @@ class EncodedTable(Protocol):
 
     @property
     def texts(self) -> Mapping[str, Any]:
-        """The text columns in this process."""
+        """The text and list columns in this process."""
 
     def column(self, name: str) -> Any:
         """Return one encoded column, shape (n_rows,)."""
@@ -67,7 +67,7 @@ class Table:
     - `blocks` (mapping of str to array, shape (columns, n_rows), C order): dtype name to block: int8, int16 and int32
       for codes (see `gpupipe.table.schema`), float32 and float64 for numbers, int64 for times
     - `places`: column name to (block, row of the block). Text columns have none.
-    - `texts`: the text columns as read
+    - `texts`: the text columns as read, and the list columns in the layout of `gpupipe.table.list_columns`
     """
 
     schema: Schema
@@ -79,13 +79,12 @@ class Table:
     def column(self, name: str) -> Any:
         """Return one encoded column, shape (n_rows,): a view into its block.
 
-        Raise SchemaError if the column does not exist or is text.
+        Raise SchemaError if the column does not exist, or is text or a list.
         """
         if name not in self.places:
-            self.schema[name]  # raises, with a hint, unless the column is text
-            raise SchemaError(
-                f"column {name!r} is text and has no encoded form", fix="declare it categorical", names=[name]
-            )
+            kind = self.schema[name].kind  # raises, with a hint, unless the column is text or a list
+            fix = "declare it categorical" if kind == "text" else "derive features with list ops"
+            raise SchemaError(f"column {name!r} is {kind} and has no encoded form", fix=fix, names=[name])
         block, row = self.places[name]
         return self.blocks[block][row]
 

@@ -24,6 +24,7 @@ from gpupipe.table.level_text import (
     canonical_text,
     normal_text,
 )
+from gpupipe.table.list_cells import list_items
 from gpupipe.table.number_texts import NumberFormat
 from gpupipe.table.plain_values import decimal_number, form_of
 from gpupipe.table.schema import BOOLEAN_WORDS, FIRST_LEVEL, LARGEST, NAT, NULL, TIME_TYPES, UNSEEN, Column
@@ -247,12 +248,33 @@ class TimeEncoder(CellEncoder):
         return (f"{self.column.expected}: {readings}",) if readings else ()
 
 
+class ListEncoder(TextEncoder):
+    """Encoder of list columns: the items as floats or texts, None where null."""
+
+    def of_text(self, text: str) -> Any:
+        """Return the items of a JSON array."""
+        return self.of_value(text)
+
+    def of_value(self, value: Any) -> Any:
+        """Return the items of a list; raise `UnfitCell` if they do not match the column."""
+        if isinstance(value, float) and value != value:
+            return None
+        try:
+            items, kind = list_items(value)
+        except ValueError as error:
+            raise UnfitCell(f"{self.column.expected}, not {error}") from None
+        if kind not in self.column.dtype:
+            raise UnfitCell(f"{self.column.expected}, not of {kind}s")
+        return items
+
+
 ENCODERS: Mapping[str, type[CellEncoder]] = {
     "numeric": NumberEncoder,
     "boolean": BooleanEncoder,
     "categorical": LevelEncoder,
     "datetime": TimeEncoder,
     "text": TextEncoder,
+    "list": ListEncoder,
 }
 
 

@@ -17,6 +17,8 @@ from gpupipe.errors import SchemaError
 from gpupipe.names import shorten
 from gpupipe.table.blocks import code_storage
 from gpupipe.table.exact_values import is_number
+from gpupipe.table.list_cells import TEXT
+from gpupipe.table.list_columns import KIND_OF, lists_of
 from gpupipe.table.number_texts import NumberFormat, is_band
 from gpupipe.table.numeric_columns import as_numbers, storage_of
 from gpupipe.table.schema import FIRST_LEVEL, Column, DeclaredColumn
@@ -53,12 +55,16 @@ class ColumnSummary:
         self.used, self.unused = DistinctTexts(), DistinctTexts()
         self.number_format = declared.number_format if declared else None
         self.unread: set[str] = set()  # texts that are not in this format
+        self.items = set[str]()  # kinds of the items of a list column
 
     def add(self, values: pa.ChunkedArray) -> None:
         """Add a chunk; raise SchemaError if it does not match the declared kind."""
         if self.kind == "numeric":
             self.add_numbers(values)
             return
+        if self.kind == "list":
+            values = lists_of(self.name, values)
+            self._add_items({KIND_OF[values.type]})
         self.nullable = self.nullable or has_nulls(values, self.kind)
         if self.kind == "datetime":
             self._add_times(values)
@@ -76,11 +82,18 @@ class ColumnSummary:
         self.storage = max(self.storage, storage)  # once float64, always float64
         return numbers
 
+    def _add_items(self, kinds: set[str]) -> None:
+        self.items |= kinds - {""}
+        if len(self.items) > 1:
+            what = f"column {self.name!r} has lists of numbers and lists of texts"
+            raise SchemaError(what, fix="write all items as texts", names=[self.name])
+
     def merge(self, other: ColumnSummary) -> None:
         """Merge the summary of other chunks of the column.
 
-        Raise SchemaError if the times of both have no format in common.
+        Raise SchemaError if the times of both have no format in common, or their lists other items.
         """
+        self._add_items(other.items)
         self.nullable |= other.nullable
         self.storage = max(self.storage, other.storage)
         self.has_times |= other.has_times
@@ -163,7 +176,8 @@ class ColumnSummary:
             levels = sort_levels({*self.used.distinct().to_pylist(), *self.unused.distinct().to_pylist()})
             storage = code_storage(FIRST_LEVEL + len(levels))
             return Column(self.name, "categorical", self.dtype, self.nullable, storage, levels, has_normal_form=True)
-        return Column(self.name, self.kind, self.dtype, self.nullable)
+        dtype = f"list<{next(iter(self.items), TEXT)}>" if self.kind == "list" else self.dtype
+        return Column(self.name, self.kind, dtype, self.nullable)
 
     def _unread(self) -> str:
         """Return the warning about texts that are not in the number format; "" if all are."""

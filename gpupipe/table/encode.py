@@ -20,8 +20,9 @@ from gpupipe.table.cell_checks import check_cells, refuse_served
 from gpupipe.table.column_summary import ColumnSummary
 from gpupipe.table.exact_values import is_number
 from gpupipe.table.level_text import normal_text
+from gpupipe.table.list_columns import READ_LISTS, is_list, read_lists
 from gpupipe.table.numeric_columns import as_numbers, write_numbers
-from gpupipe.table.schema import BOOLEAN_WORDS, FIRST_LEVEL, NULL, TIME_TYPES, Column, DeclaredColumn, Schema
+from gpupipe.table.schema import BOOLEAN_WORDS, FIRST_LEVEL, NULL, TIME_TYPES, Column, DeclaredColumn, Schema, stated
 from gpupipe.table.string_columns import (
     as_dictionary,
     dictionaries,
@@ -38,8 +39,8 @@ from gpupipe.table.time_columns import as_times, write_times
 class EncodePlan:
     """The description of a column and the function that writes its rows to a block.
 
-    `write` writes the encoded rows to an array of the column's storage dtype, shape (rows,); None for text. `text` has
-    the rows of a text column: a pyarrow.ChunkedArray or DeviceText.
+    `write` writes the encoded rows to an array of the column's storage dtype, shape (rows,); None for text and lists.
+    `text` has the rows of such a column: a pyarrow.ChunkedArray or DeviceText.
     """
 
     column: Column
@@ -63,11 +64,14 @@ def encode(
     require_distinct(arrow.column_names)
     if frozen is not None:
         require(arrow.column_names, [column.source for column in frozen], "the model needs")
-        plans = backend.map(lambda column: enforce(column, plain_values(arrow, column.source)), frozen)
+        plans = backend.map(lambda column: enforce(column, plain_values(arrow, column.source, column.kind)), frozen)
     else:
         declared = declared or {}
-        require(arrow.column_names, declared, "schema: declares")
-        plans = backend.map(lambda name: infer(name, plain_values(arrow, name), declared.get(name)), arrow.column_names)
+        require(arrow.column_names, stated(declared), "schema: declares")
+        plans = backend.map(
+            lambda name: infer(name, plain_values(arrow, name, declared_kind(declared, name)), declared.get(name)),
+            arrow.column_names,
+        )
     schema = Schema(tuple(plan.column for plan in plans))
     blocks, places = allocate(schema, arrow.num_rows, np)
 
@@ -101,7 +105,7 @@ def _refused(arrow: pa.Table, schema: Schema) -> list[tuple[Column, pa.ChunkedAr
         if column.source in names:
             values = arrow.column(column.source)
             try:
-                enforce(column, plain_values(arrow, column.source))
+                enforce(column, plain_values(arrow, column.source, column.kind))
                 is_wrong = (
                     column.kind == "boolean" and check_cells(column, values) is not None
                 )  # otherwise detected when writing
@@ -112,16 +116,27 @@ def _refused(arrow: pa.Table, schema: Schema) -> list[tuple[Column, pa.ChunkedAr
     return found
 
 
-def plain_values(arrow: pa.Table, name: str) -> pa.ChunkedArray:
-    """Return a column prepared for encoding; raise SchemaError unless it has a single value per row."""
+def declared_kind(declared: Mapping[str, DeclaredColumn], name: str) -> str | None:
+    """Return the declared kind of a column; None if it is to be inferred."""
+    return declared[name].kind if name in declared else None
+
+
+def plain_values(arrow: pa.Table, name: str, kind: str | None = None) -> pa.ChunkedArray:
+    """Return a column prepared for encoding, whose `kind` may be known.
+
+    Raise SchemaError unless it has a single value per row, or a list if this is its kind.
+    """
     column = arrow.column(name)
-    kind = column.type
-    if pa.types.is_string_view(kind):
+    found = column.type
+    if pa.types.is_string_view(found):
         return column.cast(pa.string())
-    if pa.types.is_nested(kind) or pa.types.is_interval(kind):
+    if kind == "list" and is_list(found):
+        return column
+    if pa.types.is_nested(found) or pa.types.is_interval(found):
+        way_out = f"{READ_LISTS.format(name=name)}, or " if is_list(found) else ""
         raise SchemaError(
-            f"column {name!r} contains {kind}: expected a single value per row",
-            fix=f"drop it: drop: [{name}], or frame.drop(columns=[{name!r}])",
+            f"column {name!r} contains {found}: expected a single value per row",
+            fix=f"{way_out}drop it: drop: [{name}], or frame.drop(columns=[{name!r}])",
             names=[name],
         )
     return column
@@ -175,6 +190,8 @@ def enforce(column: Column, values: pa.ChunkedArray) -> EncodePlan:
         return EncodePlan(column, lambda out: _write_booleans(column.name, values, out))
     if column.kind == "categorical":
         return EncodePlan(column, lambda out: _write_levels(column, values, out))
+    if column.kind == "list":
+        return EncodePlan(column, None, read_lists(column, values))
     if pa.types.is_floating(values.type):  # NaN is not a text either
         values = pc.if_else(pc.is_nan(values), scalar(None, values.type), values)
     return EncodePlan(column, None, values)

@@ -17,9 +17,9 @@ from gpupipe.backends.base import Backend
 from gpupipe.table.arrange import move_table
 from gpupipe.table.blocks import Table, allocate, concatenate_texts
 from gpupipe.table.column_summary import ColumnSummary
-from gpupipe.table.encode import EncodePlan, enforce, plain_values, require, require_distinct
+from gpupipe.table.encode import EncodePlan, declared_kind, enforce, plain_values, require, require_distinct
 from gpupipe.table.row_numbers import CellsError
-from gpupipe.table.schema import Column, DeclaredColumn, Schema
+from gpupipe.table.schema import Column, DeclaredColumn, Schema, stated
 from gpupipe.typing import ArrayNamespace
 
 ReadChunks = Callable[[], Iterable[Any]]
@@ -44,11 +44,11 @@ class TableChunks:
 
     def summarize(self, chunk: Any, name: str, kind: str | None) -> pa.ChunkedArray:
         """Return a column, or a short one with the same schema; `kind` is its kind, if known."""
-        return plain_values(chunk, name)
+        return plain_values(chunk, name, kind)
 
     def plan(self, chunk: Any, column: Column) -> EncodePlan:
         """Return the encoder of a column's rows."""
-        return enforce(column, plain_values(chunk, column.source))
+        return enforce(column, plain_values(chunk, column.source, column.kind))
 
     def concatenate(self, texts: list[Any]) -> Any:
         """Return the rows of a text column from all chunks."""
@@ -77,9 +77,9 @@ def encode_chunks(
     summaries: Summaries = {}
 
     def summarize(name: str) -> ColumnSummary:
-        known, stated = summaries.get(name), declared.get(name)
-        values = access.summarize(chunk, name, known.kind if known else stated.kind if stated else None)
-        summary = known or ColumnSummary(name, values.type, stated, most_rows)
+        known = summaries.get(name)
+        values = access.summarize(chunk, name, known.kind if known else declared_kind(declared, name))
+        summary = known or ColumnSummary(name, values.type, declared.get(name), most_rows)
         summary.add(values)
         return summary
 
@@ -87,7 +87,7 @@ def encode_chunks(
         names = access.names(chunk)
         if not summaries:
             require_distinct(names)
-            require(names, declared, "schema: declares")
+            require(names, stated(declared), "schema: declares")
         with rows_counted_after(n_rows):
             summaries = dict(zip(names, backend.map(summarize, names), strict=True))
         n_rows += access.n_rows(chunk)
@@ -119,14 +119,14 @@ def start_summaries(chunk: pa.Table, declared: Mapping[str, DeclaredColumn], mos
     Raise SchemaError if two columns have the same name, or a declared column is absent.
     """
     require_distinct(chunk.column_names)
-    require(chunk.column_names, declared, "schema: declares")
-    kinds = {name: plain_values(chunk, name).type for name in chunk.column_names}
+    require(chunk.column_names, stated(declared), "schema: declares")
+    kinds = {name: plain_values(chunk, name, declared_kind(declared, name)).type for name in chunk.column_names}
     return {name: ColumnSummary(name, kind, declared.get(name), most_rows) for name, kind in kinds.items()}
 
 
 def add_to_summaries(summaries: Summaries, chunk: pa.Table, backend: Backend) -> None:
     """Add the rows of a chunk to the column summaries; raise SchemaError if they do not match the declarations."""
-    backend.map(lambda column: column.add(plain_values(chunk, column.name)), summaries.values())
+    backend.map(lambda column: column.add(plain_values(chunk, column.name, column.kind)), summaries.values())
 
 
 @contextmanager

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from itertools import chain
 from typing import Any
 
@@ -13,6 +13,7 @@ from gpupipe.errors import DataError, SchemaError
 from gpupipe.table.encode import require, require_distinct
 from gpupipe.table.exact_values import exact_array
 from gpupipe.table.level_text import canonical_text
+from gpupipe.table.list_columns import is_list
 from gpupipe.table.temporal_objects import uniform_times, with_uniform_times
 
 EXPECTED = "a pandas.DataFrame, a frame of polars, cuDF or DuckDB, a pyarrow.Table or Dataset, or a dict of columns"
@@ -60,13 +61,15 @@ def frame_to_arrow(data: Any) -> pa.Table:
     return table
 
 
-def rows_to_arrow(data: Any, required: Sequence[str], optional: Sequence[str] = ()) -> pa.Table:
+def rows_to_arrow(
+    data: Any, required: Sequence[str], optional: Sequence[str] = (), lists: Collection[str] = ()
+) -> pa.Table:
     """Return the columns that a model reads as an Arrow table, from a data frame of any library or from rows.
 
     Other columns are ignored, whatever they contain; the `optional` ones may be absent. `data` is any frame that
     `frame_to_arrow` accepts, a mapping of column names to values (one row), a pandas.Series whose index contains the
     column names (one row), or a list of mappings (one per row). In a list, a column that is absent from a row is null
-    there.
+    there. The columns `lists` may have a list in each row.
 
     Raise SchemaError if a required column is absent, or a column occurs twice or contains lists or structs; DataError
     if `data` has another type, or a column cannot be converted; the message contains its name.
@@ -78,22 +81,22 @@ def rows_to_arrow(data: Any, required: Sequence[str], optional: Sequence[str] = 
     >>> rows_to_arrow({"age": 20, "plan": "a"}, ["age"]).to_pydict()
     {'age': [20]}
     """
-    table = _read_rows(data, required, optional)
+    table = _read_rows(data, required, optional, lists)
     for field in table.schema:
-        if pa.types.is_nested(field.type):
+        if pa.types.is_nested(field.type) and not (field.name in lists and is_list(field.type)):
             raise SchemaError(f"column {field.name!r} contains {field.type}: expected a single value per row")
     return table
 
 
-def _read_rows(data: Any, required: Sequence[str], optional: Sequence[str]) -> pa.Table:
+def _read_rows(data: Any, required: Sequence[str], optional: Sequence[str], lists: Collection[str]) -> pa.Table:
     if _is_series(data):
         data = row_of_series(data)
     if _is_mapping(data):
         columns = {str(name): values for name, values in data.items()}
         read = {name: columns[name] for name in _wanted(list(columns), required, optional)}
-        return frame_to_arrow(_as_columns(read))
+        return frame_to_arrow(_as_columns(read, lists))
     if isinstance(data, list | tuple):
-        return _of_rows(data, required, optional)
+        return _of_rows(data, required, optional, lists)
     if is_pandas(data) or _is_cudf(data):
         names = [str(name) for name in data.columns]
         wanted = set(_wanted(names, required, optional))
@@ -119,7 +122,7 @@ def _wanted(found: list[str], required: Sequence[str], optional: Sequence[str]) 
     return [name for name in dict.fromkeys([*required, *optional]) if name in found]
 
 
-def _of_rows(rows: Sequence[Any], required: Sequence[str], optional: Sequence[str]) -> pa.Table:
+def _of_rows(rows: Sequence[Any], required: Sequence[str], optional: Sequence[str], lists: Collection[str]) -> pa.Table:
     for at, row in enumerate(rows):
         if not isinstance(row, Mapping):
             raise DataError(f"expected a list of dicts, one per row; got {type(row).__name__} in row {at}")
@@ -129,24 +132,29 @@ def _of_rows(rows: Sequence[Any], required: Sequence[str], optional: Sequence[st
     columns = {name: [row.get(name) for row in rows] for name in _wanted(names, required, optional)}
     for name, values in columns.items():
         for at, value in enumerate(values):
+            if name in lists:
+                continue
             if _is_column(value):
                 raise DataError(f"row {at}, column {name!r}: expected a single value; got a {type(value).__name__}")
             values[at] = _single(value)
     return frame_to_arrow(columns)
 
 
-def _as_columns(values: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return columns unchanged, or single values as columns of one row."""
-    columns = [name for name, value in values.items() if _is_column(value)]
+def _as_columns(values: Mapping[str, Any], lists: Collection[str]) -> Mapping[str, Any]:
+    """Return columns unchanged, or single values as columns of one row; a column of `lists` is a list of lists."""
+    given = {
+        name: next(filter(_is_column, v), None) if name in lists and _is_column(v) else v for name, v in values.items()
+    }
+    columns = [name for name, value in given.items() if _is_column(value)]
     if len(columns) == len(values):
         return values
     if columns:
-        single = next(name for name, value in values.items() if not _is_column(value))
+        single = next(name for name, value in given.items() if not _is_column(value))
         raise DataError(
             f"expected either single values or columns in the dict; got both ({single!r} and {columns[0]!r})",
             fix="pass a single value per column (one row), or a list per column (a table)",
         )
-    return {name: [_single(value)] for name, value in values.items()}
+    return {name: [value if name in lists else _single(value)] for name, value in values.items()}
 
 
 def _single(value: Any) -> Any:

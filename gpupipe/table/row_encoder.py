@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 import struct
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from typing import Any, Protocol
@@ -26,8 +26,7 @@ from gpupipe.table.cell_encoders import (
     refuse_type,
 )
 from gpupipe.table.level_text import level_codes
-from gpupipe.table.schema import LARGEST, UNSEEN, Column, Schema
-from gpupipe.typing import HostArray
+from gpupipe.table.schema import FIRST_LEVEL, LARGEST, NULL, UNSEEN, Column, Schema
 from gpupipe_kernels.program.program import block_id
 from gpupipe_kernels.rows.records import KIND_OF_BLOCK, Cells, RecordLayout, Records, cells_of
 
@@ -86,18 +85,21 @@ class RowCells:
 
 
 class CellDeriver(Protocol):
-    """Columns of numbers that are computed from an input column, such as features of a text."""
+    """Columns that are computed from an input column, such as features of a text or list."""
 
     @property
     def source(self) -> Column:
-        """The input column, of kind ``text``."""
+        """The input column, of kind ``text`` or ``list``."""
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """Names of the derived columns, each float32."""
+        """Names of the derived columns."""
 
-    def values(self, texts: Sequence[str | None]) -> HostArray:
-        """Return the values of the derived columns, float32, shape (len(columns), len(texts))."""
+    def values(self, cells: Sequence[Any], /) -> Any:
+        """Return the values of each derived column, of shape (len(cells),).
+
+        They are float32, or levels of a categorical column, None where null.
+        """
 
 
 class RowEncoder:
@@ -135,20 +137,23 @@ class RowEncoder:
         single, double, times, codes = kinds
         n_given = sum(column.name not in derived for column in single)
         self.layout = layout = RecordLayout(len(double), len(single), len(times), len(codes))
+        given_codes = [column for column in codes if column.name not in derived]
         derived_bytes = 4 * (len(single) - n_given) + layout.gap
-        self._struct = struct.Struct(
-            f"={len(double)}d{n_given}f{derived_bytes}x{len(times)}q{len(codes)}i{layout.end}x"
-        )
+        end = 4 * (len(codes) - len(given_codes)) + layout.end
+        self._struct = struct.Struct(f"={len(double)}d{n_given}f{derived_bytes}x{len(times)}q{len(given_codes)}i{end}x")
 
         encoders = {column.name: cell_encoder(column, by_table) for column in given}
         self._numbers = [(column.source, encoders[column.name]) for column in (*double, *single[:n_given])]
         self._times = [(column.source, encoders[column.name]) for column in times]
-        self._codes = [(column.source, level_codes(column), encoders[column.name]) for column in codes]
-        self._coded = tuple(c.source if c.kind == "categorical" and c.levels is not None else "" for c in codes)
-        at = {column.name: position for position, column in enumerate(single)}
+        self._codes = [(column.source, level_codes(column), encoders[column.name]) for column in given_codes]
+        named = [c.name not in derived and c.kind == "categorical" and c.levels is not None for c in codes]
+        self._coded = tuple(c.source if is_named else "" for c, is_named in zip(codes, named, strict=True))
+        at = {c.name: ("single", position) for position, c in enumerate(single)}
+        at |= {c.name: ("codes", position) for position, c in enumerate(codes)}
+        self._code_of = {column.name: _codes_of(column) for column in codes if column.name in derived}
         self._derivers = []
         for deriver in derivers:
-            places_of = [(i, at[name]) for i, name in enumerate(deriver.columns) if name in at]
+            places_of = [(i, name, *at[name]) for i, name in enumerate(deriver.columns) if name in at]
             self._derivers.append((deriver, cell_encoder(deriver.source, by_table), places_of))
         self._encoders = [(column, encoders[column.name]) for column in given]
         self._encoders += [(deriver.source, encode) for deriver, encode, _ in self._derivers]
@@ -177,8 +182,9 @@ class RowEncoder:
         try:
             for deriver, encode, places in self._derivers:
                 values = deriver.values([encode(row[deriver.source.source]) for row in rows])
-                for i, position in places:
-                    records["single"][:, position] = values[i]
+                for i, name, kind, position in places:
+                    own = values[i] if kind == "single" else list(map(self._code_of[name], values[i]))
+                    records[kind][:, position] = own
         except (KeyError, UnfitCell):
             self._require_valid(rows)
             raise
@@ -217,6 +223,13 @@ class RowEncoder:
                 break
         if problems:
             raise RowError(list(dict.fromkeys(problems)))
+
+
+def _codes_of(column: Column) -> Callable[[str | None], int]:
+    """Return the function from a level of a derived column, None where null, to its code."""
+    codes: dict[str | None, int] = {level: code for code, level in enumerate(column.levels or (), FIRST_LEVEL)}
+    codes[None] = NULL
+    return lambda level: codes.get(level, UNSEEN)
 
 
 def _problem(column: Column, encode: CellEncoder, row: Row) -> tuple[str, str] | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 from typing import Any, Literal, get_args
@@ -11,9 +11,10 @@ from gpupipe.errors import SchemaError, did_you_mean
 from gpupipe.units import ISO_EXAMPLE, TICKS_PER_SECOND
 from gpupipe_kernels.program.opcodes import NAT as NAT  # a missing time, as in `gpupipe_kernels`
 
-Kind = Literal["numeric", "boolean", "categorical", "datetime", "text"]
+Kind = Literal["numeric", "boolean", "categorical", "datetime", "text", "list"]
 KINDS: tuple[Kind, ...] = get_args(Kind)
 TEXT_KINDS: tuple[Kind, ...] = ("categorical", "text")
+RAW_KINDS = {"text": "free text", "list": "a list"}  # not encoded, as only derived ops read them; and for messages
 
 # Reserved codes of every categorical column, in training and serving, on every device. Levels start at FIRST_LEVEL.
 NULL = 0
@@ -47,10 +48,12 @@ class Column:
     """One column of a table.
 
     - `kind`: numeric: float32 or float64, NaN is null. boolean: codes with levels ``false`` and ``true``. categorical:
-      codes. datetime: int64 microseconds since 1970-01-01 UTC, `NAT` is null. text: Arrow strings, never encoded.
-    - `dtype`: the Arrow type of the input (``"int64"``, ``"string"``…), for messages and the frozen schema
+      codes. datetime: int64 microseconds since 1970-01-01 UTC, `NAT` is null. text: Arrow strings, never encoded. list:
+      Arrow lists, see `gpupipe.table.list_columns`.
+    - `dtype`: the Arrow type of the input (``"int64"``, ``"string"``…), for messages and the frozen schema;
+      ``"list<number>"`` or ``"list<text>"`` for lists
     - `nullable`: whether the input contained a null
-    - `storage`: the block of the encoded column: ``"int8"``, ``"float64"``…; ``""`` for text
+    - `storage`: the block of the encoded column: ``"int8"``, ``"float64"``…; ``""`` for text and lists
     - `levels`: categorical and boolean columns only: the level of code ``FIRST_LEVEL + i`` is ``levels[i]``
     - `time_format`: format of a datetime column: of texts and integers (a ``strptime`` pattern) or of numbers (a unit
       such as ``"s"``). None: texts are ISO 8601. See `gpupipe.table.time_texts`.
@@ -98,7 +101,14 @@ class Column:
         """Description of a valid cell, for messages."""
         if self.kind == "datetime":
             return expected_time(self.time_format)
+        if self.kind == "list":
+            return f"a list of {self.item_kind}s"
         return {"numeric": "a number", "boolean": "a boolean (true/false, yes/no, 1/0)"}.get(self.kind, "a text")
+
+    @property
+    def item_kind(self) -> str:
+        """Kind of the items of a list column: ``number`` or ``text``."""
+        return self.dtype.removeprefix("list<").removesuffix(">")
 
     @property
     def source(self) -> str:
@@ -142,6 +152,11 @@ class Schema:
         """Column names, in order."""
         return tuple(column.name for column in self.columns)
 
+    @property
+    def lists(self) -> tuple[str, ...]:
+        """Names of the list columns."""
+        return tuple(column.name for column in self.columns if column.kind == "list")
+
     @cached_property
     def _by_name(self) -> dict[str, Column]:
         return {column.name: column for column in self.columns}
@@ -174,6 +189,7 @@ class DeclaredColumn:
     """A column's declaration in ``schema:``: its kind and, if relevant, its storage, time format or number format.
 
     `is_recorded` is whether a model has recorded it, so that no time format is inferred: None is ISO 8601.
+    `is_implied` is whether an op that names the column implies it, so that the column may be absent.
     """
 
     kind: Kind
@@ -181,6 +197,7 @@ class DeclaredColumn:
     time_format: str | None = None
     is_recorded: bool = False
     number_format: str | None = None
+    is_implied: bool = False
 
 
 DECLARATIONS: dict[str, DeclaredColumn] = {
@@ -194,7 +211,18 @@ DECLARATIONS: dict[str, DeclaredColumn] = {
     **{name: DeclaredColumn("boolean") for name in ("boolean", "bool")},
     **{name: DeclaredColumn("datetime") for name in ("datetime", "date", "timestamp")},
     "text": DeclaredColumn("text"),
+    "list": DeclaredColumn("list"),
 }
+
+
+def declare_lists(names: Iterable[str]) -> dict[str, DeclaredColumn]:
+    """Return the declarations of columns that list ops name."""
+    return dict.fromkeys(names, DeclaredColumn("list", is_implied=True))
+
+
+def stated(declared: Mapping[str, DeclaredColumn]) -> list[str]:
+    """Return the columns that ``schema:`` declares, which must exist."""
+    return [name for name, column in declared.items() if not column.is_implied]
 
 
 def declare(value: str, time_format: str | None = None, number_format: str | None = None) -> DeclaredColumn:

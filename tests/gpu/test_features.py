@@ -68,6 +68,10 @@ OPS_BY_NAME: dict[str, list[dict[str, Any]]] = {
     "polynomial": [{"polynomial": {"columns": ["lat", "lon"], "degree": 2}}],
     "expression": [{"expression": {"x": "where(lat > lon, log(max(age, 1)), -abs(lon) / 2)", "n": "isnull(age)"}}],
     "drop": [{"drop": ["income", "score"]}],
+    "multi_hot": [{"multi_hot": {"columns": ["tags"]}}],
+    "list_stats": [{"list_stats": {"columns": ["tags", "vector"]}}],
+    "list_hash": [{"list_hash": {"columns": ["tags"], "buckets": 4}}],
+    "list_columns": [{"list_columns": {"columns": ["vector"]}}],
 }
 
 
@@ -124,6 +128,8 @@ def people(tmp_path_factory: pytest.TempPathFactory) -> Config:
             "city": rng.choice([f"city {i:02d}" for i in range(40)], ROWS),
             "since": pd.Timestamp("2020-01-01") + pd.to_timedelta(rng.integers(0, 900 * 24, ROWS), unit="h"),
             "active": rng.random(ROWS) < 0.5,
+            "tags": [rng.choice(["a", "b", "c"], n).tolist() for n in rng.integers(0, 4, ROWS)],
+            "vector": rng.normal(size=(ROWS, 3)).tolist(),
             "left": rng.choice(["no", "yes"], ROWS),
         }
     )

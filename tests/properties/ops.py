@@ -233,6 +233,17 @@ def text(settings: dict[str, st.SearchStrategy[Any]]) -> Callable[[Draw, Columns
     return make
 
 
+def of_lists(settings: dict[str, st.SearchStrategy[Any]]) -> Callable[[Draw, Columns], Settings | None]:
+    """Return the way to draw an op on lists."""
+
+    def make(draw: Draw, columns: Columns) -> Settings | None:
+        chosen = some(draw, [name for name, kind in columns.table.kinds.items() if kind == "list"])
+        found = {name: draw(values) for name, values in settings.items()}
+        return {"columns": chosen, "prefix": columns.name()} | found if chosen else None
+
+    return make
+
+
 def keyed(
     more: Callable[[Draw, Columns, dict[str, list[str]]], Settings],
 ) -> Callable[[Draw, Columns], Settings | None]:
@@ -333,6 +344,12 @@ TEXTS: dict[str, Callable[[Draw, Columns], Settings | None]] = {
     "text_counts": text({"patterns": st.sampled_from([{}, {"odd": "[|é]"}])}),
     "parse_number": text({"units": st.sampled_from(["", "%", {"k": 1000.0}]), "decimal": st.sampled_from([".", ","])}),
 }  # fmt: skip
+LISTS: dict[str, Callable[[Draw, Columns], Settings | None]] = {
+    "multi_hot": of_lists({"max_levels": st.sampled_from([None, 2]), "min_frequency": st.sampled_from([None, 2, 0.1])}),
+    "list_stats": of_lists({}),
+    "list_hash": of_lists({"buckets": st.sampled_from([2, 5]), "value": st.sampled_from(["count", "binary"])}),
+    "list_columns": of_lists({"size": st.sampled_from([1, 3]), "last": st.booleans()}),
+}
 KEYED: dict[str, Callable[[Draw, Columns], Settings | None]] = {
     "aggregate": keyed(aggregated),
     "lag": keyed(earlier),
@@ -343,7 +360,7 @@ KEYED: dict[str, Callable[[Draw, Columns], Settings | None]] = {
     "time_since": keyed(since),
     "rfm": keyed(spent),
 }
-EVERY = ROW_WISE | TEXTS | KEYED
+EVERY = ROW_WISE | TEXTS | LISTS | KEYED
 # Ops that sum floats: the last digits may depend on the order of rows.
 STATS = ["mean", "std", "min", "max", "count", "difference", "ratio", "z_score"]
 ADDS_UP = ("auto", "impute", "standardize", "yeo_johnson", "encode", "target_encode", "group_stats")

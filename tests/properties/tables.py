@@ -90,8 +90,23 @@ TEXT: dict[str, Maker] = {
     ),
     "silence": lambda rng, n: pa.nulls(n, pa.string()),
 }
+LIST: dict[str, Maker] = {
+    "tags": lambda rng, n: pa.array(
+        [
+            None if k > 4 else rng.choice(np.array([*ODD_TEXTS, None], object), k).tolist()
+            for k in rng.integers(0, 6, n)
+        ],
+        pa.list_(pa.string()),
+    ),
+    "scores": lambda rng, n: pa.array(
+        [None if k > 4 else rng.choice([0.1, 1e30, -1.0, 1e39, 7.0], k).tolist() for k in rng.integers(0, 6, n)],
+        pa.large_list(pa.float64()),
+    ),
+    "no_lists": lambda rng, n: pa.nulls(n, pa.list_(pa.string())),
+}
 KINDS: dict[str, dict[str, Maker]] = {
     "numeric": NUMERIC | DEGENERATE, "categorical": CATEGORICAL, "boolean": BOOLEAN, "datetime": DATETIME, "text": TEXT,
+    "list": LIST,
 }  # fmt: skip
 MAKERS = {name: (kind, make) for kind, makers in KINDS.items() for name, make in makers.items()}
 TARGETS = ("none", "two classes", "three classes", "numbers")

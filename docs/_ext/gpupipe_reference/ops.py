@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from gpupipe.features import OPS, FeatureOp
 from gpupipe.features.ops.base import Op
 from gpupipe.features.ops.distinct_text_op import TextOp
+from gpupipe.features.ops.items_op import ListOp
 from gpupipe.features.ops.keyed_op import KeyedOp
 from gpupipe_reference.links import GITHUB
 from gpupipe_reference.markdown import code, fence, inline, link, page, paragraphs, table
@@ -35,6 +36,7 @@ GROUPS: dict[str, tuple[str, tuple[str, ...]]] = {
     ),
     "Generated features": ("Combinations that are tried, and kept if they help.", ("generate",)),
     "Text": ("Numbers of texts.", ("text_vectors", "text_hash", "text_counts", "parse_number")),
+    "Lists": ("Numbers of lists.", ("multi_hot", "list_stats", "list_hash", "list_columns")),
     "History of a key": (
         "Statistics of earlier rows or events of the same key. No event after the cut-off is used.",
         ("aggregate", "lag", "difference", "rolling", "decay", "sessions", "time_since", "rfm"),
@@ -45,6 +47,7 @@ GROUPS: dict[str, tuple[str, tuple[str, ...]]] = {
 # Base class of ops that are not row-wise → engine on the CPU, engine on the GPU
 ENGINES: tuple[tuple[type[FeatureOp], tuple[str, str]], ...] = (
     (KeyedOp, ("NumPy, or compiled by Numba for long histories", "CuPy and CUDA kernels")),
+    (ListOp, ("Arrow and NumPy", "Arrow and NumPy on the CPU; the columns are copied to the GPU")),
     (
         TextOp,
         ("NumPy, or compiled by Numba for much text", "CUDA kernels; Arrow decodes and matches patterns on the CPU"),

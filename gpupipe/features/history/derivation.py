@@ -12,7 +12,7 @@ from abc import abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from gpupipe.errors import ArtifactError, ConfigError, GpupipeError, SchemaError
 from gpupipe.features.history.tables import DerivationSources, EventTable, HistoryRows
@@ -34,15 +34,16 @@ class FurtherTableError(SchemaError):
 
 @dataclass(frozen=True)
 class TextCorpus:
-    """The distinct texts of a column, from which an op learns columns.
+    """The distinct texts of a column, or its lists, from which an op learns columns.
 
-    `column` is the input column, `names` are the columns to learn. `values` (strings without nulls) end with an empty
-    text, that of null. `op` is the position of the op among those of the derivation.
+    `column` is the input column, `names` are the columns to learn, if known before. `values` (strings without nulls)
+    end with an empty text, that of null; lists end with a null list. `op` is the position of the op among those of the
+    derivation.
     """
 
     column: str
     names: tuple[str, ...]
-    values: pa.Array
+    values: Any
     op: int = 0
 
 

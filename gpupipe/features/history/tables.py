@@ -73,6 +73,19 @@ class HistoryRows:
         self._raw[name] = None
         return self.raw_columns[name]
 
+    def lists(self, name: str) -> tuple[Column, pa.ChunkedArray]:
+        """Return a list column, in the layout of `gpupipe.table.list_columns`; raise ConfigError if it has no lists."""
+        self._require(name, self.table.schema.names)
+        column = self.table.schema[name]
+        if column.kind != "list":
+            raise ConfigError(
+                f"column {name!r} of {self.label}: expected lists, found {column.kind}",
+                fix=f"if its texts are JSON arrays, declare schema: {{{name}: list}}",
+                names=[name],
+            )
+        self._encoded[name] = None
+        return column, self.table.texts[name]
+
     def host_columns(self, names: Sequence[str]) -> pa.Table:
         """Return raw columns on the host, as a table."""
         import pyarrow as pa

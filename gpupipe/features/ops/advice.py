@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from gpupipe.features.statistics.training import Statistics
 
 MAX_ROWS_INSPECTED = 1_000
+LIST_ADVICE = "derive features with `- list_stats: {name}` or `- multi_hot: {name}`, or list it in source.drop"
 MAX_WORD_SHARE = 0.5  # of the levels: such a column contains numbers and some words
 
 
@@ -22,6 +23,8 @@ def advise_numbers(column: Expr) -> str:
     if isinstance(column, TimeExpr):
         made = f"- datetime_parts: {{columns: {name}, parts: [elapsed_days]}}"
         return f"convert the time to a number: {made} adds {name}_elapsed_days"
+    if isinstance(column, TextExpr) and column.kind == "list":
+        return LIST_ADVICE.format(name=name)
     if isinstance(column, TextExpr):
         return f"text_vectors and text_counts convert text to numbers: - text_vectors: {name}"
     if isinstance(column, CategoryExpr) and (numbers := written_numbers(column)):
@@ -47,6 +50,8 @@ def _words(labels: tuple[str, ...]) -> list[str] | None:
 def advise_categories(column: Expr) -> str:
     """Return advice on how to derive categories from a column that is not categorical."""
     name = column.name
+    if column.kind == "list":
+        return LIST_ADVICE.format(name=name)
     if isinstance(column, TimeExpr):
         return f"select other columns; for times, use datetime_parts or cyclic: - datetime_parts: {name}"
     declared = f"declare source.schema: {{{name}: categorical}}"
@@ -70,6 +75,8 @@ def advise_times(column: Expr, statistics: Statistics) -> str:
 
 def advise_texts(column: TextExpr, statistics: Statistics) -> str:
     """Return advice on how to derive features from a text column."""
+    if column.kind == "list":
+        return LIST_ADVICE.format(name=column.name)
     from gpupipe.table.time_formats import declare_texts, time_formats
 
     texts = _some_texts(column.name, statistics)

@@ -71,7 +71,9 @@ class Auto(Op[Expr]):
             if isinstance(column, TextExpr):
                 if column.name in builder.consumed:
                     continue
-                builder.warn(f"text column {column.name!r} dropped; {advise_texts(column, builder.statistics)}")
+                builder.warn(
+                    f"{column.kind} column {column.name!r} dropped; {advise_texts(column, builder.statistics)}"
+                )
             elif isinstance(column, TimeExpr):
                 self._times(column, builder)
             elif isinstance(column, CategoryExpr) and column.kind == "boolean":

@@ -24,7 +24,8 @@ MODULES = (
     "bucketize", "encode", "one_hot", "categorify", "frequency_encode", "target_encode", "hash_bucket", "cross",
     "group_stats", "datetime_parts", "cyclic", "haversine", "bearing", "arithmetic", "polynomial", "expression",
     "aggregate", "lag", "difference", "rolling", "decay", "sessions", "time_since", "rfm", "drop", "kernel",
-    "text_hash", "text_counts", "text_vectors", "parse_number", "generate",
+    "text_hash", "text_counts", "text_vectors", "parse_number", "multi_hot", "list_stats", "list_hash",
+    "list_columns", "generate",
 )  # fmt: skip
 
 OPS: Registry[type[FeatureOp]] = Registry(
@@ -71,7 +72,8 @@ class SelectingOp(FeatureOp):
     """
 
     columns: str | list[str] = Field(
-        description="Names, globs (usage_*), @numeric @categorical @datetime @boolean @text @all; !name excludes one."
+        description="Names, globs (usage_*), @numeric @categorical @datetime @boolean @text @list @all; !name excludes "
+        "one."
     )
 
     def named_inputs(self) -> tuple[str, ...]:

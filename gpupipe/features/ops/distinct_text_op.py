@@ -7,12 +7,10 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, ClassVar
 
-from pydantic import Field
-
-from gpupipe.errors import ConfigError, LimitError, SchemaError
-from gpupipe.features.history.derivation import DerivedColumn, DerivedOp
+from gpupipe.errors import ConfigError, SchemaError
+from gpupipe.features.history.derivation import DerivedColumn
 from gpupipe.features.history.tables import DerivationSources, HistoryRows
-from gpupipe.features.ops.base import SelectingOp
+from gpupipe.features.ops.content_op import ContentOp
 from gpupipe.features.program.selection import resolve
 from gpupipe.typing import Array, HostArray
 
@@ -24,12 +22,11 @@ if TYPE_CHECKING:
     from gpupipe.features.program.builder import ProgramBuilder
     from gpupipe.table.device.frame_columns import DeviceDictionary, DeviceNumbers
 
-MIN_BYTES_CHECKED = 1 << 26  # smaller results are allocated without checking the free memory
 MAX_NGRAM = 16
 MIN_PARALLEL_ROWS = 10_000  # with fewer rows, starting threads costs more than it saves
 
 
-class TextOp(DerivedOp, SelectingOp):
+class TextOp(ContentOp):
     """An op on the contents of text or categorical columns, as they were read.
 
     Texts that are not in the training rows are handled like all others.
@@ -37,8 +34,7 @@ class TextOp(DerivedOp, SelectingOp):
 
     OP: ClassVar[str]  # configuration name
     NULL: ClassVar[float]  # output value where the text is null
-
-    prefix: str = Field("", description="Prefix of the new column names.")
+    READS: ClassVar[str] = "texts"  # contents of its columns, for messages
 
     @abstractmethod
     def column_names(self) -> list[str]:
@@ -64,17 +60,13 @@ class TextOp(DerivedOp, SelectingOp):
 
     def raw_columns(self, texts: Sequence[str]) -> tuple[str, ...]:
         """Return the columns that the selection may match: the named ones if it has no patterns, else all."""
-        listed = self._listed()
+        listed = self.listed()
         return tuple(listed if set(listed) <= set(texts) else [*listed, *texts])
-
-    def resolve(self, rows: HistoryRows) -> TextOp:
-        """Return the op with its selection resolved to names, since served tables may have further columns."""
-        return self.model_copy(update={"columns": self._columns(rows)})
 
     def derive(self, sources: DerivationSources) -> Iterator[DerivedColumn]:
         """Yield the output columns of each text column."""
-        columns, names = self._columns(sources.main), self.column_names()
-        self._require_room(len(columns) * len(names), sources)
+        columns, names = self.selected(sources.main), self.column_names()
+        self.require_room(len(columns) * len(names), sources)
         for column in columns:
             raw = sources.main.raw(column)
             texts, codes = sources.once(("texts", column), partial(encode_texts, raw, sources.backend))
@@ -86,9 +78,9 @@ class TextOp(DerivedOp, SelectingOp):
                 has_scale = i >= self.n_unscaled
                 yield DerivedColumn(f"{self.prefix}{column}_{name}", rows, (column,), has_scale=has_scale)
 
-    def _columns(self, rows: HistoryRows) -> list[str]:
+    def selected(self, rows: HistoryRows) -> list[str]:
         """Return the columns that the selection matches."""
-        listed = self._listed()
+        listed = self.listed()
         schema = rows.table.schema
         selectable = [column for column in schema if not column.derived or column.name in listed]
         kinds: dict[str, str] = {column.name: column.kind for column in selectable if column.name not in rows.unknown}
@@ -103,18 +95,6 @@ class TextOp(DerivedOp, SelectingOp):
                     names=[name],
                 )
         return names
-
-    def _listed(self) -> list[str]:
-        return [self.columns] if isinstance(self.columns, str) else self.columns
-
-    def _require_room(self, n_columns: int, sources: DerivationSources) -> None:
-        n_bytes = 4 * n_columns * sources.main.n_rows
-        if n_bytes >= MIN_BYTES_CHECKED and 2 * n_bytes > (free := sources.backend.free_bytes()):
-            raise LimitError(
-                f"{self.OP} needs {2 * n_bytes / 1e9:.1f} GB of memory for {n_columns:,} columns of "
-                f"{sources.main.n_rows:,} rows; {free / 1e9:.1f} GB are free",
-                fix="select fewer columns, buckets or rows",
-            )
 
 
 def ascending_ngrams(value: tuple[int, int]) -> tuple[int, int]:

@@ -132,8 +132,8 @@ class TextVectors(TextOp):
         if self._learned:
             yield from super().derive(sources)
             return
-        columns, names = self._columns(sources.main), self.column_names()
-        self._require_room(len(columns) * len(names), sources)
+        columns, names = self.selected(sources.main), self.column_names()
+        self.require_room(len(columns) * len(names), sources)
         for column in columns:
             raw = sources.main.raw(column)
             texts, codes = sources.once(("texts", column), partial(encode_texts, raw, sources.backend))
@@ -190,14 +190,14 @@ class TextVectors(TextOp):
 
     def arrays(self) -> dict[str, HostArray]:
         """Return the components of each column, for the model."""
-        return join_arrays(self._learned[column].arrays() for column in self._listed())
+        return join_arrays(self._learned[column].arrays() for column in self.listed())
 
     def with_arrays(self, arrays: Mapping[str, HostArray]) -> TextVectors:
         """Return the op with the result of `arrays`; raise ValueError or KeyError if it is malformed."""
         from gpupipe.features.statistics.text_components import TextComponents
 
         learned = {}
-        for i, column in enumerate(self._listed()):
+        for i, column in enumerate(self.listed()):
             own = arrays_of_part(arrays, i)
             learned[column] = TextComponents.from_arrays(own, self.grams(), self.n_components)
         return self._with(learned)

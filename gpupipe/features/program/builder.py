@@ -22,7 +22,7 @@ from gpupipe.features.program.expressions import (
     TimeExpr,
 )
 from gpupipe.features.program.selection import no_column, resolve
-from gpupipe.table.schema import FIRST_LEVEL, NULL, Column
+from gpupipe.table.schema import FIRST_LEVEL, NULL, RAW_KINDS, Column
 from gpupipe.tasks import View
 
 if TYPE_CHECKING:
@@ -346,8 +346,8 @@ def _source(column: Column) -> Expr:
         return NumericExpr(column.name, inputs, Producer("LOAD", column.name))
     if column.kind == "datetime":
         return TimeExpr(column.name, inputs, column.name)
-    if column.kind == "text":
-        return TextExpr(column.name, inputs)
+    if column.kind in RAW_KINDS:
+        return TextExpr(column.name, inputs, column.kind)
     levels = column.levels or ()
     index = (IndexTerm("INDEX", column.name),)
     return CategoryExpr(column.name, inputs, index, FIRST_LEVEL + len(levels), levels, kind=column.kind)

@@ -195,12 +195,11 @@ class TimeExpr:
 
 @dataclass(frozen=True)
 class TextExpr:
-    """A text column. Programs do not read it; text ops derive columns from it before the fit."""
+    """A text or list column, by its `kind`. Programs do not read it; derived ops do, before the fit."""
 
     name: str
     inputs: tuple[str, ...]
-
-    kind = "text"
+    kind: str = "text"
 
 
 Expr = NumericExpr | CategoryExpr | TimeExpr | TextExpr

@@ -1,4 +1,4 @@
-"""Derived columns that are learned from the distinct texts of the training rows."""
+"""Derived columns that are learned from the texts and lists of the training rows."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from gpupipe.typing import HostArray
 
 if TYPE_CHECKING:
     from gpupipe.backends.base import Backend
-    from gpupipe.features.history.derivation import Derivation, TextCorpus
+    from gpupipe.features.history.derivation import Derivation, DerivedOp, TextCorpus
     from gpupipe.features.ops.text_vectors import TextVectors
     from gpupipe.features.statistics.training import Statistics
     from gpupipe.table.blocks import EncodedTable
@@ -54,12 +54,20 @@ def complete_rows(
 def _learn(
     derivation: Derivation, statistics: Statistics, is_preview: bool
 ) -> tuple[Derivation, tuple[LookedUpColumns, ...]]:
+    from gpupipe.features.ops.multi_hot import MultiHot
     from gpupipe.features.ops.text_vectors import TextVectors
 
     ops, made = list(derivation.ops), dict(derivation.made)
     found, n_folds = list[LookedUpColumns](), 0
     for name, distinct in derivation.texts.items():
         op = ops[distinct.op]
+        if isinstance(op, MultiHot):
+            weights = statistics.backend.to_host(statistics.weight_sums([_positions(name, distinct)])[0])
+            ops[distinct.op], names, values = op.learn(distinct.values, distinct.column, weights)
+            _require_new(names, statistics, op)
+            made |= dict.fromkeys(names, (distinct.column,))
+            found.append(_looked_up(name, names, values))
+            continue
         assert isinstance(op, TextVectors)
         n_targets = _require_target(op, statistics, is_preview)
         k = len(distinct.names)
@@ -73,7 +81,7 @@ def _learn(
             op, of_folds = op.learn(distinct, weights, statistics.seed, counts)
             ops[distinct.op] = op
             values[:, :-1] = backend.to_host(op.values(distinct.values, distinct.column, backend))[:, :-1]
-        _require_new(names[k:], statistics)
+        _require_new(names[k:], statistics, op)
         made |= dict.fromkeys(names, (distinct.column,))
         found.append(_looked_up(name, names[:k], values[:k]))
         if n_targets:
@@ -107,11 +115,11 @@ def _require_equal(earlier: int, n_folds: int) -> None:
         raise ConfigError(what, where="features: text_vectors", fix="use the same number of folds")
 
 
-def _require_new(names: Sequence[str], statistics: Statistics) -> None:
+def _require_new(names: Sequence[str], statistics: Statistics, op: DerivedOp) -> None:
     for name in names:
         if name in statistics.table.schema:
             what = f"column {name!r} already exists"
-            raise ConfigError(what, where="features: text_vectors", fix="set another prefix", names=[name])
+            raise ConfigError(what, where=f"features: {op.title()}", fix="set another prefix", names=[name])
 
 
 def _looked_up(positions: str, names: Sequence[str], values: HostArray) -> LookedUpColumns:

@@ -49,7 +49,7 @@ class CellCounter:
         cells = np.zeros(self.n_cells, np.int64)
 
         def add(each: CountedColumn) -> None:
-            values = plain_values(table, each.reference.name)
+            values = plain_values(table, each.reference.name, each.reference.kind)
             cells[self.spans[each.reference.name]] += self._count(each, values)
 
         try:

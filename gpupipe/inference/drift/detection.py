@@ -188,7 +188,7 @@ def open_table(
     from gpupipe.inference.prediction.input_source import strips_texts
 
     if not isinstance(data, str | Path | TableSource):
-        rows = rows_to_arrow(data, model.inputs, optional)
+        rows = rows_to_arrow(data, model.inputs, optional, model.features.input_schema.lists)
         table, label = plain_arrow(rows, strips_texts(model.manifest["reading"])), "the given table"
         table = table.select(list(choose(table.column_names)))
     else:

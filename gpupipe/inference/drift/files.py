@@ -13,7 +13,7 @@ from gpupipe.inference.drift.reference import MOST_LEVELS, N_BINS, DriftColumn, 
 from gpupipe.typing import Array
 
 NAME, ARRAYS = "drift.json", "drift.npz"
-KINDS = ("numeric", "boolean", "categorical", "datetime", "text", "raw")
+KINDS = ("numeric", "boolean", "categorical", "datetime", "text", "list", "raw")
 EDGE_DTYPES = {"numeric": ("float32", "float64"), "datetime": ("int64",)}
 COUNT_DTYPES = ("uint16", "uint32", "int64")
 MOST_ROWS = 2**53

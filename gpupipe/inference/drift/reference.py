@@ -30,8 +30,8 @@ class DriftColumn:
     """Cells of a column, and the number of training rows in each."""
 
     name: str
-    # {"numeric", "boolean", "categorical", "datetime", "text", "raw"}: a raw column is read unencoded by ops over keys
-    # and texts
+    # {"numeric", "boolean", "categorical", "datetime", "text", "list", "raw"}: ops over keys and texts read raw columns
+    # unencoded
     kind: str
     # int64, shape (n_cells,): Rows per cell. The count of unseen levels is the number expected among as many
     # new rows.

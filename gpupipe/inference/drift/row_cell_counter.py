@@ -129,9 +129,11 @@ def _count_raw_levels(each: CountedColumn, by_table: EncodeByTable) -> CountCell
 
 
 def _count_texts(reference: DriftColumn, by_table: EncodeByTable) -> CountCells:
-    """Return the counter of nulls and values of a column of texts."""
+    """Return the counter of nulls and values of a column of texts or lists."""
     name = reference.name
-    encode = cell_encoder(Column(name, "text", "string"), by_table)
+    is_list = reference.kind == "list"
+    column = Column(name, "list", "list<number or text>") if is_list else Column(name, "text", "string")
+    encode = cell_encoder(column, by_table)
 
     def count(rows: PredictedRows) -> Array:
         n_null = sum(encode(row[name]) is None for row in rows.rows)

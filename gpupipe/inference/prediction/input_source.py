@@ -65,6 +65,7 @@ def main_source(
     texts = sorted({*_main_texts(reading, features), *ruled})
     ticks = {c.source: c.time_format for c in features.input_schema if c.time_format in TICKS_PER_SECOND}
     schema = {name: {"kind": "datetime", "format": unit} for name, unit in ticks.items()} | dict.fromkeys(texts, "text")
+    schema |= dict.fromkeys(features.input_schema.lists, "list")
     settings = {"path": path, "csv": reading["csv"], "schema": schema}
     source = TableSource.model_validate({**settings, "isolate": reading.get("isolate", False)})
     return source.read_as(reading.get("keys", ()), keeps_blanks=not strips_texts(reading))

@@ -18,7 +18,7 @@ from gpupipe.names import count_noun
 from gpupipe.report.text import column_value
 from gpupipe.table.blocks import Table
 from gpupipe.table.encode import plain_values
-from gpupipe.table.schema import NAT, NULL, UNSEEN, Column
+from gpupipe.table.schema import NAT, NULL, RAW_KINDS, UNSEEN, Column
 from gpupipe.table.string_columns import as_dictionary, used_texts
 
 N_EXAMPLES = 3  # unseen levels shown per column
@@ -258,7 +258,7 @@ def _count(
     xp, pending = backend.xp, dict[tuple[str, str], Any]()
     found: dict[str, dict[str, Any]] = {name: {} for name in columns}
     for name, column in columns.items():
-        if column.kind == "text":
+        if column.kind in RAW_KINDS:
             found[name]["n_null"] = table.texts[column.name].null_count
             continue
         values, known = table.column(column.name), training.get(name)

@@ -74,7 +74,7 @@ def rows_to_predict(model: LoadedModel, data: Any, tables: Any, as_of: Any) -> R
     made = [AS_OF] if model.events.entities is not None and AS_OF in model.inputs else []  # may come from `as_of`
     required = [name for name in model.inputs if name not in made]
     optional = [*made, *(each.column for each in model.rules)]
-    arrow = _to_arrow(data, model.source_of, required, optional, strip)
+    arrow = _to_arrow(data, model.source_of, required, optional, strip, model.features.input_schema.lists)
     is_path = isinstance(data, (str, Path))
     label = mask(str(data) if is_path else data.label if isinstance(data, TableSource) else "the given table")
     for warning in enforce_served(arrow, model.rules, model.backend, label):
@@ -127,7 +127,12 @@ def _read_events(model: LoadedModel, tables: Any, *, for_rows: bool = False) -> 
 
 
 def _to_arrow(
-    data: Any, source_of: Callable[[str], TableSource], required: Sequence[str], optional: Sequence[str], strip: bool
+    data: Any,
+    source_of: Callable[[str], TableSource],
+    required: Sequence[str],
+    optional: Sequence[str],
+    strip: bool,
+    lists: Sequence[str] = (),
 ) -> pa.Table:
     if isinstance(data, TableSource):
         return read_arrow(data, may_be_empty=True).table
@@ -135,7 +140,7 @@ def _to_arrow(
         if not str(data).strip():
             raise DataError("expected a path; got an empty string")
         return read_arrow(source_of(str(data)), may_be_empty=True).table
-    return plain_arrow(rows_to_arrow(data, required, optional), strip)
+    return plain_arrow(rows_to_arrow(data, required, optional, lists), strip)
 
 
 def _parse_cut_off(as_of: Any) -> int | None:

@@ -1,4 +1,4 @@
-"""Derived columns of single rows: features of texts, and values of a history."""
+"""Derived columns of single rows: features of texts and lists, and values of a history."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from gpupipe.backends.base import Backend
     from gpupipe.features.history.derivation import Derivation
     from gpupipe.features.ops.distinct_text_op import TextOp
+    from gpupipe.features.ops.items_op import ListFeature, ListOp
     from gpupipe.inference.model import Model
     from gpupipe.typing import HostArray
     from gpupipe_kernels.engines import HostEngine
@@ -55,27 +56,62 @@ class TextDeriver:
         return values
 
 
-def text_derivers(derivation: Derivation | None, engine: HostEngine, strip: bool) -> tuple[TextDeriver, ...]:
-    """Return what computes the text features of a model.
+@dataclass(frozen=True)
+class ListDeriver:
+    """The columns that a list op computes from one list column, `source`."""
+
+    op: ListOp
+    source: Column
+
+    @cached_property
+    def columns(self) -> tuple[str, ...]:
+        """Names of the derived columns."""
+        return tuple(f"{self.op.prefix}{name}" for name in self.op.names(self.source.name, self.source.item_kind))
+
+    def values(self, cells: Sequence[list[Any] | None]) -> list[HostArray | list[str | None]]:
+        """Return the values of the derived columns: float32, or levels, None where null."""
+        import pyarrow as pa
+
+        from gpupipe.table.list_columns import LAYOUTS, Lists, lists_array
+
+        kind = self.source.item_kind
+        lists = Lists.of(pa.chunked_array([lists_array(cells, kind)], LAYOUTS[kind]))
+        return [_own_values(feature) for feature in self.op.features(lists, self.source.name)]
+
+
+def _own_values(feature: ListFeature) -> HostArray | list[str | None]:
+    if (levels := feature.levels) is None:
+        return feature.values
+    return [levels[i] if i >= 0 else None for i in feature.values.tolist()]
+
+
+def content_derivers(
+    derivation: Derivation | None, engine: HostEngine, strip: bool
+) -> tuple[TextDeriver | ListDeriver, ...]:
+    """Return what computes the features of texts and lists of a model.
 
     Raise ConfigError if there are any, and pyarrow is not installed.
     """
     from gpupipe.backends import DeviceOptions, choose
+    from gpupipe.features.ops.content_op import ContentOp
     from gpupipe.features.ops.distinct_text_op import TextOp
+    from gpupipe.features.ops.items_op import ListOp
 
-    ops = [op for op in derivation.ops if isinstance(op, TextOp)] if derivation is not None else []
-    if not ops:
+    ops = [op for op in derivation.ops if isinstance(op, ContentOp)] if derivation is not None else []
+    if derivation is None or not ops:
         return ()
     try:
         import pyarrow  # noqa: F401
     except ImportError:
-        what = "the model computes features of texts, which needs pyarrow"
+        what = "the model computes features of texts or lists, which needs pyarrow"
         raise ConfigError(what, fix="pip install pyarrow") from None
     host = choose("cpu", DeviceOptions(engine=engine))
-    derivers: list[TextDeriver] = []
+    derivers: list[TextDeriver | ListDeriver] = []
     for op in ops:
-        names = [op.columns] if isinstance(op.columns, str) else op.columns
-        derivers += [TextDeriver(op, name, host, strip) for name in names]
+        if isinstance(op, TextOp):
+            derivers += [TextDeriver(op, name, host, strip) for name in op.listed()]
+        elif isinstance(op, ListOp):
+            derivers += [ListDeriver(op, derivation.schema[name]) for name in op.listed()]
     return tuple(derivers)
 
 

@@ -20,7 +20,7 @@ from gpupipe.inference.prediction.prediction_arrays import (
     require_intervals,
     sets_of,
 )
-from gpupipe.inference.scorer.derived_columns import derive_history, text_derivers
+from gpupipe.inference.scorer.derived_columns import content_derivers, derive_history
 from gpupipe.inference.scorer.rare_values import encode_by_table
 from gpupipe.inference.scorer.row_arguments import as_rows, of_first
 from gpupipe.inference.scorer.warm_up import warm_up
@@ -124,7 +124,7 @@ class Scorer:
         """
         features, rules = parts.features, parts.rules
         strip = bool((manifest or {}).get("reading", {}).get("strip", False))
-        encoder = RowEncoder(features.schema, text_derivers(features.derivation, engine, strip), encode_by_table)
+        encoder = RowEncoder(features.schema, content_derivers(features.derivation, engine, strip), encode_by_table)
         scorer = Scorer(
             goal=parts.goal,
             feature_names=tuple(features.names),

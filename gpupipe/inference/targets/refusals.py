@@ -42,10 +42,11 @@ def _of_task(goal: Goal) -> Iterator[str]:
 
 
 def _of_features(features: FittedFeatures) -> Iterator[str]:
-    from gpupipe.features.ops.distinct_text_op import TextOp
+    from gpupipe.features.ops.content_op import ContentOp
 
     for op in () if features.derivation is None else features.derivation.ops:
-        of = f" of {', '.join(op.columns)}, which reads texts" if isinstance(op, TextOp) else ", which reads events"
+        is_row_wise = isinstance(op, ContentOp)
+        of = f" of {', '.join(op.columns)}, which reads {op.READS}" if is_row_wise else ", which reads events"
         yield f"{op.title()}{of}"
     for column in features.schema:
         if column.hash_of is not None:

@@ -23,6 +23,7 @@ from gpupipe.io.formats.parquet import int96_columns
 from gpupipe.io.in_memory import FORMAT as MEMORY
 from gpupipe.io.input_files import InputFiles, data_files
 from gpupipe.io.settings import JoinedTable, Source, TableSource
+from gpupipe.names import enumerate_names
 
 FORMATS_ON_DEVICE = ("parquet", "orc")
 FORMATS_ON_HOST = ("csv", "jsonl", MEMORY)
@@ -96,6 +97,9 @@ def _require_plain_settings(source: TableSource) -> None:
         raise UnsupportedOnDevice(
             "a prepare hook needs a pandas.DataFrame", "source.prepare", "save the result of the hook to a file first"
         )
+    if lists := ColumnFilter(source).lists:
+        what = f"lists are not read on the GPU: {enumerate_names(sorted(lists))}"
+        raise UnsupportedOnDevice(what, "features", "derive the features of the lists before the run")
     if isinstance(source, Source) and source.entities is not None:
         fix = "write the rows and labels to a file first"
         what = "building rows and labels from events is not supported on the GPU"

@@ -50,7 +50,7 @@ def describe_type(kind: pa.DataType) -> str:
 
 
 def is_stored(field: pa.Field, with_nested: bool) -> bool:
-    """Return True if a column is copied; nested columns are needed only by a prepare hook."""
+    """Return True if a column is copied; nested columns are needed only by list ops and a prepare hook."""
     kind = stored_type(field)
     return kind is not None and (with_nested or not is_nested(kind))
 

@@ -32,4 +32,5 @@ def copy_external(source: TableSource, also: Iterable[str] = ()) -> SourceFile:
     else:
         opened = (open_delta if source.delta is not None else open_iceberg)(source, frozenset(also))
     with opened as table:
-        return copy_table(table, with_nested=source.prepare is not None)
+        has_lists = any(column.kind == "list" for column in source.declarations().values())
+        return copy_table(table, with_nested=has_lists or source.prepare is not None)

@@ -26,6 +26,7 @@ from gpupipe.errors import ConfigError, DataError, did_you_mean
 from gpupipe.features.history.derivation import DerivedOp, derive, derived_ops, key_columns
 from gpupipe.features.history.tables import DerivationSources, HistoryRows
 from gpupipe.features.ops.base import FeatureOp
+from gpupipe.features.ops.items_op import list_columns
 from gpupipe.features.program.fit import fit_features
 from gpupipe.features.program.fitted import FittedFeatures, write_matrix
 from gpupipe.features.program.target import Target
@@ -39,7 +40,7 @@ from gpupipe.pipeline.api.arguments import python_notation
 from gpupipe.table.blocks import EncodedTable
 from gpupipe.table.encode import encode
 from gpupipe.table.frames import frame_to_arrow, is_dask_frame, is_frame
-from gpupipe.table.schema import DeclaredColumn, declare
+from gpupipe.table.schema import DeclaredColumn, declare, declare_lists
 from gpupipe.table.time_columns import is_text, iso_times, read_as_times
 from gpupipe.tasks import View
 from gpupipe.training.fit import feature_target
@@ -224,7 +225,7 @@ class FeatureProgram(TransformerMixin, BaseEstimator):  # type: ignore[misc]  # 
             hint = did_you_mean(str(self.task), get_args(SingleTask))
             raise ConfigError(f"task: expected None or one of {tasks}; got {self.task!r}", fix=hint)
         ops = [] if self.ops is None else list(parse_ops(self.ops))
-        declared = _declared(self.schema)
+        declared = {**declare_lists(list_columns(ops)), **_declared(self.schema)}
         backend = choose("cpu" if workers else self.device)
         derived = derived_ops(ops)
         table: Any  # partitioned, for a Dask DataFrame

@@ -16,7 +16,7 @@ from gpupipe.model_parts.latency import Latency, order_statistic, time_calls
 from gpupipe.pipeline.records.export import export_model
 from gpupipe.pipeline.records.trial_rows import decoded_values
 from gpupipe.table.device.frame_columns import DeviceText
-from gpupipe.table.schema import Column
+from gpupipe.table.schema import RAW_KINDS, Column
 from gpupipe.training.fit import TrainedModel
 from gpupipe.training.job import Job
 from gpupipe.training.preparation.identifiers import read_unencoded
@@ -55,7 +55,7 @@ def sample_rows(job: Job, names: Sequence[str], mask: Array) -> list[dict[str, A
     candidates = np.flatnonzero(mask)
     rows = candidates[np.unique(np.linspace(0, len(candidates) - 1, min(N_ROWS, len(candidates))).astype(np.int64))]
     schema = job.table.schema
-    encoded = [name for name in names if name in schema and schema[name].kind != "text"]
+    encoded = [name for name in names if name in schema and schema[name].kind not in RAW_KINDS]
     values = {name: [_raw_value(value, schema[name]) for value in decoded_values(job, name, rows)] for name in encoded}
     stored = {name: text for name, text in job.table.texts.items() if not isinstance(text, DeviceText)}
     texts = {name: stored[name].take(rows) for name in names if name in stored}

@@ -20,6 +20,7 @@ from gpupipe.pipeline.records.trial_rows import decoded_values, recorded_rows
 from gpupipe.random_streams import make_generator
 from gpupipe.report.contributions import ExplainedColumn, TargetContributions
 from gpupipe.report.example_rows import ExampleRow
+from gpupipe.table.schema import RAW_KINDS
 from gpupipe.training.fit import TrainedModel
 from gpupipe.training.job import Job
 from gpupipe.training.selection.leaderboard import LeaderboardResult
@@ -141,7 +142,7 @@ def champion_matrix(job: Job, champion: TrainedModel, rows: HostArray) -> HostAr
 def explained_column(job: Job, name: str, rows: Array) -> ExplainedColumn:
     """Return an input column with its values in some rows, int64, as they were read."""
     schema = job.table.schema
-    if name not in schema or schema[name].kind == "text" or schema[name].hash_of is not None:
+    if name not in schema or schema[name].kind in RAW_KINDS or schema[name].hash_of is not None:
         return ExplainedColumn(name=name)
     column = schema[name]
     values = decoded_values(job, name, rows)

@@ -27,7 +27,7 @@ from gpupipe.inference.evaluation.held_out import HeldOutRows
 from gpupipe.inference.prediction.prediction_table import prediction_table
 from gpupipe.model_parts.decision import calibrates
 from gpupipe.table.blocks import EncodedTable, Table
-from gpupipe.table.schema import FIRST_LEVEL, NULL, Column, Schema
+from gpupipe.table.schema import FIRST_LEVEL, NULL, RAW_KINDS, Column, Schema
 from gpupipe.training.job import Job
 from gpupipe.training.selection.leaderboard import LeaderboardResult
 from gpupipe.typing import Array
@@ -75,7 +75,7 @@ def _input_references(job: Job, outcome: LeaderboardResult, rows: Array) -> list
     table = job.table.select(job.table.schema.select(names))
     if not rows.all():
         table = table.take(rows, job.backend)
-    texts = [name for name in names if table.schema[name].kind == "text" or name not in served]
+    texts = [name for name in names if table.schema[name].kind in RAW_KINDS or name not in served]
     found = {name: _presence(name, served.get(name), _null_count(table, name, job.backend), table) for name in texts}
     encoded = [name for name in names if name not in found]
     if encoded:
@@ -86,13 +86,13 @@ def _input_references(job: Job, outcome: LeaderboardResult, rows: Array) -> list
 
 
 def _presence(name: str, column: Column | None, n_null: int, table: EncodedTable) -> DriftColumn:
-    return DriftColumn(name, "raw" if column is None else "text", np.array([n_null, table.n_rows - n_null]))
+    return DriftColumn(name, "raw" if column is None else column.kind, np.array([n_null, table.n_rows - n_null]))
 
 
 def _null_count(table: EncodedTable, name: str, backend: Backend) -> int:
     """Return the number of nulls of a column of any kind."""
     column = table.schema[name]
-    if column.kind == "text":
+    if column.kind in RAW_KINDS:
         return table.text_nulls(name)
     statistics = make_statistics(table.select(Schema((column,))), backend, None, 0)
     return int(column_references(statistics, {name: column})[0].counts[0])

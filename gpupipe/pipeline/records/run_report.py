@@ -37,7 +37,7 @@ from gpupipe.report.render import render
 from gpupipe.report.text import column_value, metric_title
 from gpupipe.rules import RuleViolation
 from gpupipe.table.blocks import EncodedTable
-from gpupipe.table.schema import FIRST_LEVEL, NAT, NULL, Column
+from gpupipe.table.schema import FIRST_LEVEL, NAT, NULL, RAW_KINDS, Column
 from gpupipe.training.job import Job
 from gpupipe.training.selection.leaderboard import HeldOutPredictions, LeaderboardResult, leaderboard_rows
 from gpupipe.training.tuning.tuned_yaml import models_yaml
@@ -249,9 +249,10 @@ def column_quality(
 
 
 def _summary(table: EncodedTable, column: Column, kind: str, backend: Backend) -> ColumnQuality:
-    if column.kind == "text":
+    if column.kind in RAW_KINDS:
         null = table.text_nulls(column.name) / max(1, table.n_rows)
-        return ColumnQuality(name=column.name, kind=kind, dtype=column.dtype, null_fraction=null, notes=("free text",))
+        note = RAW_KINDS[column.kind]
+        return ColumnQuality(name=column.name, kind=kind, dtype=column.dtype, null_fraction=null, notes=(note,))
     values = table.column(column.name)
     if column.levels is not None:
         found = _levels(column, values, backend)

@@ -27,7 +27,7 @@ from gpupipe.models.target_training import naming_target
 from gpupipe.names import count_noun
 from gpupipe.splits import Fold, RareClassError, Split, check_classes, check_splits, make_splits
 from gpupipe.table.blocks import EncodedTable
-from gpupipe.table.schema import FIRST_LEVEL, Schema
+from gpupipe.table.schema import FIRST_LEVEL, RAW_KINDS, Schema
 from gpupipe.timeline.timeline import Timeline
 from gpupipe.training.fit import require_joint
 from gpupipe.training.job import Job
@@ -336,8 +336,9 @@ def named_class(goal: Goal) -> Iterator[None]:
 def _parts(table: EncodedTable, name: str, backend: Backend) -> tuple[Array, list[Any]]:
     """Return the code of each row in a column that contains the split, and the value of each code."""
     column = table.schema[name]
-    if column.kind == "text":
-        raise ConfigError(f"cannot split by {name!r}: it is free text", where="split.column", names=[name])
+    if column.kind in RAW_KINDS:
+        what = f"cannot split by {name!r}: it is {RAW_KINDS[column.kind]}"
+        raise ConfigError(what, where="split.column", names=[name])
     given = backend.to_host(table.column(name))
     if column.levels is not None:
         return given, [None] * FIRST_LEVEL + list(column.levels)

@@ -64,7 +64,7 @@ def include_ruled_columns(config: Config) -> Config:
     if not gone and not any(name in SELECTORS for name in source.drop):
         return config
     fields = {name: getattr(source, name) for name in type(source).model_fields}
-    checked = CheckedSource.model_construct(**fields, also=(*gone, *kept)).read_as(source.keys)
+    checked = CheckedSource.model_construct(**fields, also=(*gone, *kept)).read_as(source.keys, lists=source.lists)
     return config.model_copy(update={"source": checked})
 
 

@@ -13,10 +13,10 @@ from gpupipe.config.locations import is_in_section
 from gpupipe.errors import ConfigError, DataError, GpupipeError, SchemaError
 from gpupipe.names import count_noun
 from gpupipe.table.blocks import EncodedTable
-from gpupipe.table.schema import FIRST_LEVEL
+from gpupipe.table.schema import FIRST_LEVEL, RAW_KINDS
 from gpupipe.table.time_formats import declare_texts
 from gpupipe.typing import Array
-from gpupipe.user_warnings import WarningNote
+from gpupipe.user_warnings import UNREAD_LISTS, WarningNote
 
 
 def split_columns(config: Config, table: EncodedTable, backend: Backend) -> tuple[Array | None, Array | None]:
@@ -67,7 +67,8 @@ def naming_dropped(notes: Sequence[str]) -> Iterator[None]:
     try:
         yield
     except SchemaError as error:
-        dropped = (note for note in notes if isinstance(note, WarningNote) and note.fate == "dropped")
+        fates = ("dropped", UNREAD_LISTS)
+        dropped = (note for note in notes if isinstance(note, WarningNote) and note.fate in fates)
         error.what = next((note for note in dropped if note.column in error.names), error.what)
         raise
 
@@ -83,9 +84,9 @@ def require_column(where: str, name: str | None, table: EncodedTable, config: Co
 
 
 def _codes(table: EncodedTable, column: str, backend: Backend) -> Array:
-    if table.schema[column].kind == "text":
+    if table.schema[column].kind in RAW_KINDS:
         what, fix = (
-            f"{column!r} is free text: most rows differ in it",
+            f"{column!r} is {RAW_KINDS[table.schema[column].kind]}: most rows differ in it",
             f"schema: {{{column}: categorical}}",
         )
         raise SchemaError(what, where="split.group", fix=f"declare it: {fix}", names=[column])

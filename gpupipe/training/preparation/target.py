@@ -17,7 +17,7 @@ from gpupipe.models import ModelSettings
 from gpupipe.names import count_noun
 from gpupipe.settings import Label
 from gpupipe.table.blocks import EncodedTable
-from gpupipe.table.schema import FIRST_LEVEL, Column
+from gpupipe.table.schema import FIRST_LEVEL, RAW_KINDS, Column
 from gpupipe.tasks import CLASSIFICATION, REGRESSION, Task
 from gpupipe.training.preparation.class_labels import ClassLabels, names_label
 from gpupipe.typing import Array
@@ -63,7 +63,7 @@ class TargetColumn:
         Raise SchemaError if the table lacks the column, or its kind cannot be a target.
         """
         column = table.schema[name]
-        if column.kind in ("datetime", "text"):
+        if column.kind in ("datetime", *RAW_KINDS):
             raise SchemaError(
                 f"expected a categorical, boolean or numeric target; {name!r} is {column.kind}",
                 fix=f"declare it: schema: {{{name}: categorical}}",

@@ -185,7 +185,7 @@ def test_invalid_utf8_is_rejected_with_the_column() -> None:
 def test_more_columns_than_memory_are_rejected(monkeypatch: pytest.MonkeyPatch) -> None:
     free = BACKEND.memory().__class__(total=1000, available=1000, peak=0)
     monkeypatch.setattr(BACKEND, "memory", lambda: free)
-    monkeypatch.setattr("gpupipe.features.ops.distinct_text_op.MIN_BYTES_CHECKED", 1)
+    monkeypatch.setattr("gpupipe.features.ops.content_op.MIN_BYTES_CHECKED", 1)
     with pytest.raises(LimitError, match=r"(?s)16 columns of 10 rows.*fewer columns, buckets or rows"):
         hashed(["text"] * 10)
 

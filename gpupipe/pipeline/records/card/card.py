@@ -224,6 +224,8 @@ def _value(facts: CardFacts, name: str) -> str:
         return ""
     if column.kind == "boolean":
         return "True"
+    if column.kind == "list":
+        return "[1.0, 2.0]" if column.dtype == "list<number>" else '["text"]'
     if column.kind == "text" or column.hash_of is not None:
         return '"text"'
     if column.kind == "categorical":
