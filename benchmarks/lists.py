@@ -32,7 +32,7 @@ def make_table(n_rows: int) -> pa.Table:
     codes = rng.binomial(N_TAGS - 1, 0.4, n_rows * N_ITEMS).astype(np.int32)
     tags = pa.array([f"tag {i:02d}" for i in range(N_TAGS)])
     items = pa.DictionaryArray.from_arrays(pa.array(codes), tags).cast(pa.string())
-    return pa.table({"tags": pa.ListArray.from_arrays(np.arange(0, len(codes) + 1, N_ITEMS, np.int32), items)})
+    return pa.table({"tags": pa.ListArray.from_arrays(np.arange(0, len(codes) + 1, N_ITEMS, dtype=np.int32), items)})
 
 
 def by_gpupipe(table: pa.Table) -> Any:

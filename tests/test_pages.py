@@ -107,6 +107,16 @@ def small_tables() -> dict[str, pd.DataFrame]:
     }
 
 
+def films() -> pd.DataFrame:
+    """Return films with lists: genres, ratings, a cast written as JSON arrays, and embeddings of three numbers."""
+    genres = ["drama", "crime", "comedy"]
+    rows = [
+        (genres[: i % 4], [3.0 + i % 3] * (i % 5), f'["Ann {i % 9}", "Bo {i}"]', [i / 9, 0.5, -i / 7], int(i % 4 > 1))
+        for i in range(120)
+    ]
+    return pd.DataFrame(rows, columns=["genres", "ratings", "cast", "embedding", "liked"])
+
+
 @pytest.fixture(scope="module")
 def tables(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return a folder with the tables that the pages read, and a run on the first one."""
@@ -114,6 +124,7 @@ def tables(tmp_path_factory: pytest.TempPathFactory) -> Path:
     write(folder / "customers.csv", rows=2_000)
     customers(50, start=2_000).to_pandas().drop(columns="Churn").to_csv(folder / "new.csv", index=False)
     events(400).to_pandas().to_parquet(folder / "events.parquet")
+    films().to_parquet(folder / "films.parquet")
     for name, frame in small_tables().items():
         frame.to_csv(folder / f"{name}.csv", index=False)
     (folder / "data").mkdir()

@@ -6,6 +6,7 @@ row matrix: int64 offsets, shape (n_rows + 1,), and the items of all rows, float
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import chain
@@ -133,7 +134,7 @@ def parse_lists(name: str, values: pa.ChunkedArray) -> pa.ChunkedArray:
     return pa.chunked_array(chunks, LAYOUTS[kind])
 
 
-def lists_array(lists: list[list[Any] | None], kind: str) -> pa.Array:
+def lists_array(lists: Sequence[list[Any] | None], kind: str) -> pa.Array:
     """Return Python lists of floats or texts as an Arrow array in the layout of their `kind`; None is null."""
     lengths = number_array(
         np.array([len(each or ()) for each in lists], np.int64), np.array([each is None for each in lists], bool)
@@ -216,5 +217,5 @@ class Lists:
 
     @cached_property
     def is_known(self) -> npt.NDArray[np.bool_]:
-        """Whether each item is not null."""
+        """Mask of the items that are not null, bool, shape (len(items),)."""
         return self.items == self.items if self.levels is None else self.items >= 0

@@ -14,7 +14,7 @@ from gpupipe_kernels.program.opcodes import NAT as NAT  # a missing time, as in 
 Kind = Literal["numeric", "boolean", "categorical", "datetime", "text", "list"]
 KINDS: tuple[Kind, ...] = get_args(Kind)
 TEXT_KINDS: tuple[Kind, ...] = ("categorical", "text")
-RAW_KINDS = {"text": "free text", "list": "a list"}  # not encoded, as only derived ops read them; and for messages
+RAW_KINDS = {"text": "is free text", "list": "is a list"}  # not encoded, as only derived ops read them; for messages
 
 # Reserved codes of every categorical column, in training and serving, on every device. Levels start at FIRST_LEVEL.
 NULL = 0

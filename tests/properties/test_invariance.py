@@ -59,10 +59,11 @@ def test_the_row_groups_of_a_file_do_not_matter(
     tmp_path_factory: pytest.TempPathFactory, case: Case, height: int
 ) -> None:
     folder = tmp_path_factory.mktemp("groups")
-    found = []
+    found, lists = [], [name for name, kind in case[0].kinds.items() if kind == "list"]
     for rows in (height, 300):
         pq.write_table(case[0].arrow, folder / "table.parquet", row_group_size=rows)
-        found.append(fitted(case, read_arrow(TableSource(path=str(folder / "table.parquet"))).table))
+        source = TableSource(path=str(folder / "table.parquet")).read_as(lists=lists)
+        found.append(fitted(case, read_arrow(source).table))
     one, other = found
     assert other.learned == one.learned
     assert same(other.training, one.training) and same(other.served, one.served)

@@ -93,7 +93,9 @@ def _mean(lists: Lists) -> HostArray:
     rows, n = lists.rows[lists.is_known], len(lists)
     counts = np.bincount(rows, minlength=n)
     sums = np.bincount(rows, lists.items[lists.is_known], n)
-    return np.divide(sums, counts, out=np.full(n, np.nan), where=counts > 0).astype(np.float32)
+    means = np.full(n, np.nan)
+    np.divide(sums, counts, out=means, where=counts > 0)
+    return means.astype(np.float32)
 
 
 def _reduced(name: Literal["fmin", "fmax"], lists: Lists) -> HostArray:

@@ -62,11 +62,11 @@ def _learn(
     for name, distinct in derivation.texts.items():
         op = ops[distinct.op]
         if isinstance(op, MultiHot):
-            weights = statistics.backend.to_host(statistics.weight_sums([_positions(name, distinct)])[0])
-            ops[distinct.op], names, values = op.learn(distinct.values, distinct.column, weights)
+            of_rows = statistics.backend.to_host(statistics.weight_sums([_positions(name, distinct)])[0])
+            ops[distinct.op], names, indicators = op.learn(distinct.values, distinct.column, of_rows)
             _require_new(names, statistics, op)
             made |= dict.fromkeys(names, (distinct.column,))
-            found.append(_looked_up(name, names, values))
+            found.append(_looked_up(name, names, indicators))
             continue
         assert isinstance(op, TextVectors)
         n_targets = _require_target(op, statistics, is_preview)

@@ -45,9 +45,10 @@ def _of_features(features: FittedFeatures) -> Iterator[str]:
     from gpupipe.features.ops.content_op import ContentOp
 
     for op in () if features.derivation is None else features.derivation.ops:
-        is_row_wise = isinstance(op, ContentOp)
-        of = f" of {', '.join(op.columns)}, which reads {op.READS}" if is_row_wise else ", which reads events"
-        yield f"{op.title()}{of}"
+        if isinstance(op, ContentOp):
+            yield f"{op.title()} of {', '.join(op.columns)}, which reads {op.READS}"
+        else:
+            yield f"{op.title()}, which reads events"
     for column in features.schema:
         if column.hash_of is not None:
             name = "hash_bucket" if column.levels is None else "categorify with given or shared levels, or buckets,"

@@ -251,7 +251,7 @@ def column_quality(
 def _summary(table: EncodedTable, column: Column, kind: str, backend: Backend) -> ColumnQuality:
     if column.kind in RAW_KINDS:
         null = table.text_nulls(column.name) / max(1, table.n_rows)
-        note = RAW_KINDS[column.kind]
+        note = RAW_KINDS[column.kind].removeprefix("is ")
         return ColumnQuality(name=column.name, kind=kind, dtype=column.dtype, null_fraction=null, notes=(note,))
     values = table.column(column.name)
     if column.levels is not None:

@@ -337,7 +337,7 @@ def _parts(table: EncodedTable, name: str, backend: Backend) -> tuple[Array, lis
     """Return the code of each row in a column that contains the split, and the value of each code."""
     column = table.schema[name]
     if column.kind in RAW_KINDS:
-        what = f"cannot split by {name!r}: it is {RAW_KINDS[column.kind]}"
+        what = f"cannot split by {name!r}: it {RAW_KINDS[column.kind]}"
         raise ConfigError(what, where="split.column", names=[name])
     given = backend.to_host(table.column(name))
     if column.levels is not None:

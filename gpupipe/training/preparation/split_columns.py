@@ -86,7 +86,7 @@ def require_column(where: str, name: str | None, table: EncodedTable, config: Co
 def _codes(table: EncodedTable, column: str, backend: Backend) -> Array:
     if table.schema[column].kind in RAW_KINDS:
         what, fix = (
-            f"{column!r} is {RAW_KINDS[table.schema[column].kind]}: most rows differ in it",
+            f"{column!r} {RAW_KINDS[table.schema[column].kind]}: most rows differ in it",
             f"schema: {{{column}: categorical}}",
         )
         raise SchemaError(what, where="split.group", fix=f"declare it: {fix}", names=[column])

@@ -11,7 +11,7 @@ import pytest
 
 import gpupipe as gp
 from gpupipe.errors import ConfigError, RowError
-from gpupipe.features import OPS
+from gpupipe.features.ops.list_columns import ListColumns
 
 VECTORS = np.random.default_rng(1).normal(size=(20, 3)).astype(np.float32)
 
@@ -47,7 +47,7 @@ def test_other_lengths_are_refused() -> None:
     with pytest.raises(ConfigError, match="expected lists of one length in column 'x'; found between 1 and 2 items"):
         program().fit(frame([[1, 2], [1]]))
     with pytest.raises(ValueError, match="out of range"):
-        OPS.get("list_columns")(columns=["x"]).with_arrays({"sizes": np.array([2**40])})
+        ListColumns(columns=["x"]).with_arrays({"sizes": np.array([2**40])})
 
 
 def test_slices_of_nvtabular() -> None:

@@ -19,7 +19,7 @@ TEXTS = st.lists(st.none() | st.lists(st.none() | st.sampled_from(["b", "a", "ü
 
 
 def fitted(lists: list[Any], **settings: Any) -> gp.FeatureProgram:
-    ops = [{"list_stats": {"columns": "x", **settings}}, {"categorify": "@categorical"}]
+    ops: list[Any] = [{"list_stats": {"columns": "x", **settings}}, {"categorify": "@categorical"}]
     frame = pd.DataFrame({"x": pd.Series(lists, dtype=object), "n": 1.0})
     return gp.FeatureProgram(ops, view="codes").set_output(transform="pandas").fit(frame)
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 import gpupipe as gp
 from gpupipe.errors import ConfigError
-from gpupipe.features import OPS
+from gpupipe.features.ops.multi_hot import MultiHot
 from tests.examples import examples
 
 ITEMS = st.sampled_from(["b", "a", "ü", "", "c d"]) | st.none()
@@ -36,7 +36,7 @@ def indicators(lists: list[Any], weights: Any, n: int | None, least: float) -> p
     )
     counts = dummies.mul(weights, axis=0).sum()
     kept = counts[(counts > 0) & (counts >= (least * np.sum(weights) if least < 1 else least))]
-    kept = kept.sort_index().sort_values(ascending=False, kind="stable").head(n).sort_index()
+    kept = kept.sort_index().sort_values(ascending=False, kind="stable").iloc[:n].sort_index()
     return dummies[kept.index].add_prefix("x=")
 
 
@@ -75,7 +75,7 @@ def test_a_column_of_that_name_is_an_error() -> None:
 
 @pytest.mark.parametrize("levels", [["ü", "", "b"], [1.0, 2.5], []])
 def test_levels_survive_a_model(levels: list[Any]) -> None:
-    op = OPS.get("multi_hot")(columns=["x"])._with({"x": levels})
+    op = MultiHot(columns=["x"])._with({"x": levels})
     assert op.with_arrays(op.arrays())._learned == {"x": levels}
 
 
@@ -83,4 +83,4 @@ def test_levels_survive_a_model(levels: list[Any]) -> None:
 def test_malformed_levels_are_refused(content: bytes) -> None:
     arrays = {"0_levels": np.frombuffer(content, np.uint8)}
     with pytest.raises(ValueError, match=r"malformed levels|delimiter|codec"):
-        OPS.get("multi_hot")(columns=["x"]).with_arrays(arrays)
+        MultiHot(columns=["x"]).with_arrays(arrays)
