@@ -118,6 +118,7 @@ SLOW = (
     "tests/partitions/test_statistics.py::test_statistics_match_one_machine_for_any_rows_and_partitions",
     "tests/partitions/test_statistics.py::test_statistics_match_one_machine_if_brackets_miss_and_little_is_sent",
     "tests/pipeline/test_api.py::test_a_pipeline_runs_to_the_figures_of_the_command_line",
+    "tests/pipeline/test_model_formats.py::test_models_of_earlier_commits_verify_and_give_the_recorded_predictions",
     "tests/pipeline/test_parity.py::test_models_of_every_task_verify",
     "tests/pipeline/test_resume.py::test_folds_and_the_final_training_are_resumed",
     "tests/pipeline/test_resume.py::test_stages_that_depend_on_a_changed_setting_are_recomputed_with_a_note",

@@ -34,7 +34,7 @@ ATTACHED = (CARD, SIGNATURE, PROVENANCE, BOM)  # for people and other programs: 
 # Supported earlier versions, each with a function from its values to those of the next version. A change in the meaning
 # of a manifest or part needs a new version and an entry here, unless every earlier gpupipe reads it correctly.
 MIGRATIONS: Mapping[int, Callable[[dict[str, Any]], dict[str, Any]]] = {
-    1: dict,  # no changes; gpupipe.model_parts.format_1 reads the Parquet parts
+    1: lambda values: _complete(values),  # gpupipe.model_parts.format_1 reads the Parquet parts
 }
 MAX_BYTES = 64 * MIB
 OWN_KEYS = ("format", "format_version", "created", "gpupipe", "libraries", "files", "manifest_sha256")
@@ -155,6 +155,14 @@ def _check_version(path: Path, values: dict[str, Any]) -> None:
         writer = str(values.get("gpupipe"))
         known = f"run pip install 'gpupipe=={writer}'" if _RELEASE.fullmatch(writer) else "install the gpupipe version"
         raise ArtifactError(what, where=str(path), fix=f"{known} that wrote the model, or export the model again")
+
+
+def _complete(values: dict[str, Any]) -> dict[str, Any]:
+    """Return the values of format 1 with the entries that its first models lack."""
+    found = {"data": [], "kernels": [], **values}
+    if isinstance(reading := values.get("reading"), dict):
+        found["reading"] = {"events": {"tables": {}, "entities": None}, **reading}
+    return found
 
 
 def _check_files(path: Path, files: Mapping[str, Any]) -> None:
