@@ -3,6 +3,7 @@
 .DEFAULT_GOAL := help
 .PHONY: help setup setup-gpu check format test test-fast test-gpu nightly coverage docs docs-fast bench dist lock
 BIN ?= .venv/bin/
+DOCS ?= build/docs
 CUDA ?= cuda13
 
 help:    ## print this list
@@ -44,10 +45,10 @@ coverage: ## run all tests, those of the night too, with branch coverage; writes
 	$(BIN)pytest --nightly -n auto --dist worksteal --cov --cov-report=html --cov-report=term:skip-covered
 
 docs:    ## build the documentation into build/docs and run the gallery; warnings are errors
-	$(BIN)sphinx-build -W --keep-going -q -j 2 -d build/doctrees docs build/docs
+	$(BIN)sphinx-build -W --keep-going -q -j 2 -d build/doctrees docs $(DOCS)
 
 docs-fast: ## build the documentation without running the gallery
-	GPUPIPE_DOCS_GALLERY=0 $(BIN)sphinx-build -W --keep-going -q -j 2 -d build/doctrees docs build/docs
+	GPUPIPE_DOCS_GALLERY=0 $(BIN)sphinx-build -W --keep-going -q -j 2 -d build/doctrees docs $(DOCS)
 
 bench:   ## benchmark configs/churn.yaml, steady and in a fresh process
 	$(BIN)gpupipe bench configs/churn.yaml

@@ -1,3 +1,3 @@
-"""Version of the package, importable without its public names."""
+"""Version of the package, importable without its public names: the one place that has it."""
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"

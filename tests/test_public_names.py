@@ -7,10 +7,10 @@ import pickle
 import re
 import subprocess
 import sys
-import tomllib
 from pathlib import Path
 
 import pytest
+import yaml
 
 import gpupipe
 from gpupipe import errors
@@ -80,9 +80,11 @@ def test_a_missing_name_is_an_attribute_error() -> None:
         gpupipe.no_such_name  # type: ignore[attr-defined]  # noqa: B018
 
 
-def test_the_version_is_the_one_of_the_package() -> None:
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-    assert gpupipe.__version__ == project["version"]
+def test_the_citation_and_the_changelog_have_the_version_of_the_package() -> None:
+    citation = yaml.safe_load((ROOT / "CITATION.cff").read_text())
+    newest = re.search(r"^## \[(.+?)\]", (ROOT / "CHANGELOG.md").read_text(), re.MULTILINE)
+    assert newest is not None
+    assert (citation["version"], newest[1]) == (gpupipe.__version__, gpupipe.__version__)
 
 
 def test_importing_gpupipe_imports_nothing_heavy() -> None:

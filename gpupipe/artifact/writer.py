@@ -8,12 +8,12 @@ import zipfile
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from datetime import UTC, datetime
-from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
 from gpupipe.artifact import manifest
 from gpupipe.errors import ArtifactError
+from gpupipe.version import __version__
 
 if TYPE_CHECKING:
     from gpupipe.typing import Array
@@ -102,7 +102,7 @@ class ArtifactWriter:
             "format": manifest.FORMAT,
             "format_version": manifest.FORMAT_VERSION,
             "created": datetime.now(UTC).isoformat(timespec="seconds"),
-            "gpupipe": _gpupipe_version(),
+            "gpupipe": __version__,
             "libraries": dict(libraries or {}),
             **content,
             "files": {name: _describe(self.folder / name) for name in sorted(self._names)},
@@ -116,10 +116,3 @@ class ArtifactWriter:
 def _describe(path: Path) -> dict[str, Any]:
     with path.open("rb") as file:
         return {"sha256": hashlib.file_digest(file, "sha256").hexdigest(), "bytes": path.stat().st_size}
-
-
-def _gpupipe_version() -> str:
-    try:
-        return metadata.version("gpupipe")
-    except metadata.PackageNotFoundError:  # running from a checkout that is not installed
-        return "unknown"
