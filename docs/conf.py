@@ -7,7 +7,6 @@ import os
 import sys
 import warnings
 from importlib import import_module
-from importlib.metadata import version as installed_version
 from pathlib import Path
 from typing import Any
 
@@ -16,12 +15,13 @@ sys.path.insert(0, str(DOCS / "_ext"))
 # Scripts of the gallery run `gpupipe`: that of this environment, which may not be active.
 os.environ["PATH"] = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
 
+from gpupipe.version import __version__  # noqa: E402
 from gpupipe_reference.links import GITHUB  # noqa: E402
 
 project = "gpupipe"
 author = "The gpupipe developers"
 copyright = "The gpupipe developers"
-release = installed_version("gpupipe")
+release = __version__
 version = release
 
 extensions = [
@@ -57,9 +57,11 @@ napoleon_preprocess_types = False
 
 # HTML
 html_theme = "pydata_sphinx_theme"
-html_title = "gpupipe"
+html_title = f"gpupipe {release}"
 html_static_path = ["_static"]
 html_css_files = ["gpupipe.css"]
+html_js_files = ["names.js"]
+html_search_scorer = str(DOCS / "_ext" / "search_scorer.js")
 html_copy_source = False
 html_show_sourcelink = False
 html_context = {

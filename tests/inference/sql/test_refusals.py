@@ -132,7 +132,7 @@ def test_the_guide_lists_each_op_with_its_targets() -> None:
         op = OPS.get(name)
         kind = "text ops" if issubclass(op, TextOp) else "history ops" if issubclass(op, DerivedOp) else "ops"
         found["other ops" if name in ("hash_bucket", "kernel") else kind].append(f"`{name}`")
-    guide = (Path(gp.__file__).parents[1] / "docs/guide/serving.md").read_text()
+    guide = (Path(gp.__file__).parents[1] / "docs/guide/exports.md").read_text()
     for kind, names in found.items():
         is_written = "yes" if kind == "ops" else "no"
         assert f"| {kind.removeprefix('other ')} {', '.join(names)} | yes | {is_written} | {is_written} |" in guide
