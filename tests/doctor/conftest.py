@@ -13,6 +13,7 @@ import pytest
 
 from gpupipe.backends.probe import GpuProbe
 from gpupipe.doctor.distributions import Distributions, read_distributions
+from gpupipe.version import __version__
 
 ROOT = Path(__file__).parents[2]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
@@ -62,7 +63,7 @@ class Site:
                 requires.append(f"{what}; {condition}")
         entries = PROJECT["entry-points"]["rapids_doctor_check"]
         text = "[rapids_doctor_check]\n" + "".join(f"{name} = {value}\n" for name, value in entries.items())
-        (self.add("gpupipe", PROJECT["version"], requires) / "entry_points.txt").write_text(text)
+        (self.add("gpupipe", __version__, requires) / "entry_points.txt").write_text(text)
 
     def module(self, name: str, code: str) -> None:
         """Add a package that runs `code` when it is imported."""
