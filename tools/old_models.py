@@ -83,7 +83,7 @@ _NUMBERS = [{"impute": "@numeric"}, {"standardize": "@numeric"}, {"encode": "@ca
 _BOOSTING = {"n_estimators": 3, "max_depth": 3}
 _NETWORK = {"epochs": 1, "depth": 1, "width": 6}
 INPUTS = ["alcohol", "ash", "tint", "strength"]
-"""Inputs of the models, but for that of the ops: the recorded rows of `verify` are most of an archive."""
+"""Inputs of the models, except that of the ops: the recorded rows of `verify` are most of an archive."""
 RUNS: dict[str, dict[str, Any]] = {
     "ops": {"models": ["logistic_regression"], "features": OPS},
     "ridge": {"models": ["ridge"], "target": "proline", "features": _NUMBERS},
