@@ -32,7 +32,7 @@ LAYOUTS = {NUMBER: NUMBERS, TEXT: TEXTS, "": NULLS}
 KIND_OF = {kind: name for name, kind in LAYOUTS.items()}
 
 BAD_SHOWN = 5
-READ_LISTS = "read its lists with an op: - list_stats: {name}"
+READ_LISTS = "add an op to features, such as - list_stats: {name}"
 
 
 def is_list(kind: pa.DataType) -> bool:

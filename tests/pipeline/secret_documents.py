@@ -73,7 +73,8 @@ report: {plots: false, title: cassowary chart}
 """,
     "database": """
 source: {sql: "SELECT harbour, lantern, pylon, scoria, quartz, meadow, orchard, walnut,
-    lantern || ' furlong' AS mizzen, kestrel FROM emu_rows WHERE lantern < 1001",
+    lantern || ' furlong' AS mizzen, json_array('sorrel glen', orchard) AS thistle, kestrel
+    FROM emu_rows WHERE lantern < 1001",
   uri: "sqlite:///emu.db", target: [walnut], positive: {walnut: darkwater}, weight: kestrel,
   schema: {meadow: datetime, mizzen: text}}
 tables:
@@ -111,6 +112,10 @@ features:
   - text_hash: {columns: quartz, prefix: shale_}
   - text_vectors: {columns: quartz, prefix: flint_, n_components: 2}
   - parse_number: {columns: mizzen, prefix: slate_, units: [furlong]}
+  - multi_hot: {columns: thistle, prefix: gabbro_, levels: [sorrel glen]}
+  - list_stats: {columns: thistle, prefix: gneiss_}
+  - list_hash: {columns: thistle, prefix: marl_, buckets: 2}
+  - list_columns: {columns: thistle, prefix: tufa_, size: 1}
   - drop: {columns: [quartz, mizzen]}
   - encode: {columns: orchard}
   - auto: {columns: "@numeric"}
@@ -287,6 +292,7 @@ def write_inputs(folder: Path) -> set[str]:
     shown = {
         "duty",
         "mizzen",
+        "thistle",
         "churlish",
         "ospreys",
         "ospreys.tariff",

@@ -127,7 +127,7 @@ def test_names_of_other_types_are_names(frame: pd.DataFrame, settings: dict[str,
 
 @pytest.mark.parametrize(
     ("column", "why"),
-    [({}, "add columns"), ({"l": [[1]] * 40}, "column 'l' is dropped: list values"), ({"": 1}, "column '' is ignored")],
+    [({}, "add columns"), ({"l": [[1]] * 40}, "column 'l' is dropped: no op reads"), ({"": 1}, "column '' is ignored")],
 )
 def test_a_table_without_features_is_refused_with_the_reason(column: dict[str, Any], why: str) -> None:
     with pytest.raises(gp.SchemaError, match="no feature column is left: the only column is the target 'y'") as caught:

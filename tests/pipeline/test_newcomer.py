@@ -131,7 +131,7 @@ def test_features_warns_of_each_thing_that_a_frame_loses() -> None:
     found = issued(frame, target="paid")
     for pattern in (
         *EXPECTED.values(),
-        "'tags' is dropped: list",
+        "'tags' is dropped: no op reads its lists",
         "'reply': 'N/A' read as miss",
         "'Unnamed: 0' is ign",
     ):

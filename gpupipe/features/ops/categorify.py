@@ -13,7 +13,6 @@ from gpupipe.features.ops.base import OPS, Op, State
 from gpupipe.features.program.builder import NAN, ProgramBuilder
 from gpupipe.features.program.expressions import CategoryExpr
 from gpupipe.settings import Label
-from gpupipe.table.level_text import canonical_text, normal_form
 from gpupipe.table.schema import FIRST_LEVEL, NULL, RARE, UNSEEN, Schema
 
 if TYPE_CHECKING:
@@ -141,11 +140,15 @@ class Categorify(Op[CategoryExpr]):
 
 def _texts(levels: Iterable[Label]) -> list[str]:
     """Return given levels as texts, numbers and booleans as tables write them."""
+    from gpupipe.table.level_text import canonical_text
+
     return [level if isinstance(level, str) else canonical_text(level) or "" for level in levels]
 
 
 def _form(schema: Schema, column: CategoryExpr) -> Callable[[str], str]:
     """Return the function to the normal form of the levels of an input column."""
+    from gpupipe.table.level_text import normal_form
+
     own = schema[column.index[0].source] if len(column.index) == 1 and column.index[0].op == "INDEX" else None
     return normal_form(own.dtype) if own is not None and own.has_normal_form else str
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from pydantic import model_validator
 
 from gpupipe.features.ops.base import OPS
 from gpupipe.features.ops.distinct_text_op import TextOp
@@ -59,6 +61,14 @@ class ParseNumber(TextOp, NumberTextSettings):
 
     OP: ClassVar[str] = "parse_number"
     NULL: ClassVar[float] = float("nan")
+
+    @model_validator(mode="before")
+    @classmethod
+    def _read_earlier_name(cls, data: Any) -> Any:
+        """Read the setting `units` by its name in 0.1, `unit`, which models contain."""
+        if isinstance(data, dict) and "unit" in data and "units" not in data:
+            return {("units" if name == "unit" else name): value for name, value in data.items()}
+        return data
 
     @property
     def _format(self) -> NumberFormat:

@@ -41,7 +41,8 @@ def test_both_forms_of_ipc_and_feather_are_read(tmp_path: Path, form: str) -> No
     text = pa.dictionary(pa.int32(), pa.string())
     assert loaded.table.schema.types == [pa.int16(), text, text, pa.dictionary(pa.int32(), pa.int64())]
     assert loaded.table.to_pydict() == TABLE.drop(["l"]).to_pydict()
-    assert loaded.notes.lines() == ["column 'l' is dropped: list values are not supported"]
+    (note,) = loaded.notes.lines()
+    assert note.startswith("column 'l' is dropped: no op reads its lists")
 
 
 @pytest.mark.parametrize("form", ["file", "stream", "feather"])

@@ -34,7 +34,8 @@ def test_columns_are_plain_and_nested_ones_are_dropped(tmp_path: Path) -> None:
     assert loaded.table.column("s").to_pylist() == ["x", None, "y"]
     assert loaded.table.column("d").to_pylist() == [1.5, None, -2.25]
     assert loaded.table.column("t").to_pylist() == TABLE.column("t").cast(pa.timestamp("us")).to_pylist()
-    assert loaded.notes.lines() == ["column 'l' is dropped: list values are not supported"]
+    (note,) = loaded.notes.lines()
+    assert note.startswith("column 'l' is dropped: no op reads its lists")
     with pytest.raises(SchemaError):
         read_arrow(Source(path="t.orc", columns=["l", "i"]))
 
