@@ -69,9 +69,8 @@ def _postgres(rows: pa.Table, query: str, uri: str) -> pa.Table:
         return cursor.fetch_arrow_table()
 
 
-ENGINES: dict[str, Callable[[pa.Table, str, str], pa.Table]] = {
-    "duckdb": _duckdb, "sqlite": _sqlite, "postgres": _postgres,
-}  # fmt: skip
+Engine = Callable[[pa.Table, str, str], pa.Table]
+ENGINES: dict[str, Engine] = {"duckdb": _duckdb, "sqlite": _sqlite, "postgres": _postgres}
 
 
 def train(table: AnswerTable, tables_dir: Path, folder: Path, models: list[str]) -> tuple[gp.Model, pa.Table]:
@@ -115,7 +114,8 @@ def compare(model: gp.Model, rows: pa.Table, engine: str, uri: str) -> dict[str,
     middle = time.perf_counter()
     found = ENGINES[engine](rows.append_column(ROW, pa.array(range(len(rows)))), exported.text, uri).sort_by(ROW)
     end = time.perf_counter()
-    expected, largest, flips = model.predict_table(rows), 0.0, 0
+    expected = model.predict_table(rows)
+    largest, flips = 0.0, 0
     names = [name for name in exported.columns if name != ROW]
     for name in names:
         own, wanted = (np.asarray(each.column(name).to_pylist()) for each in (found, expected))

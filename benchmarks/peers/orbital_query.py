@@ -24,7 +24,8 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
-TARGET, N_TRAIN, N_COMPARED = "Churn", 80_000, 10_000
+TARGET = "Churn"
+N_TRAIN, N_COMPARED = 80_000, 10_000
 
 
 def main() -> None:
@@ -40,10 +41,9 @@ def main() -> None:
     }
     boosting = GradientBoostingClassifier(n_estimators=150, max_depth=4, random_state=0)
     for model in (LogisticRegression(max_iter=1000), boosting):
-        columns = ColumnTransformer(
-            [("numbers", Pipeline([("impute", SimpleImputer()), ("scale", StandardScaler())]), numbers),
-             ("levels", OneHotEncoder(handle_unknown="ignore"), levels)]
-        )  # fmt: skip
+        scaled = Pipeline([("impute", SimpleImputer()), ("scale", StandardScaler())])
+        encoded = OneHotEncoder(handle_unknown="ignore")
+        columns = ColumnTransformer([("numbers", scaled, numbers), ("levels", encoded, levels)])
         pipeline = Pipeline([("columns", columns), ("model", model)]).fit(frame[:N_TRAIN], y[:N_TRAIN])
         query = orbital.export_sql("customers", orbital.parse_pipeline(pipeline, features=features), dialect="duckdb")
         with duckdb.connect() as connection:
