@@ -126,11 +126,13 @@ def test_the_guide_lists_each_op_with_its_targets() -> None:
     from gpupipe.features.history.derivation import DerivedOp
     from gpupipe.features.ops.base import OPS
     from gpupipe.features.ops.distinct_text_op import TextOp
+    from gpupipe.features.ops.items_op import ListOp
 
-    found: dict[str, list[str]] = {"ops": [], "text ops": [], "history ops": [], "other ops": []}
+    found: dict[str, list[str]] = {"ops": [], "text ops": [], "list ops": [], "history ops": [], "other ops": []}
     for name in sorted(OPS.builtin_names()):
         op = OPS.get(name)
-        kind = "text ops" if issubclass(op, TextOp) else "history ops" if issubclass(op, DerivedOp) else "ops"
+        kinds = {TextOp: "text ops", ListOp: "list ops", DerivedOp: "history ops"}
+        kind = next((kinds[base] for base in kinds if issubclass(op, base)), "ops")
         found["other ops" if name in ("hash_bucket", "kernel") else kind].append(f"`{name}`")
     guide = (Path(gp.__file__).parents[1] / "docs/guide/exports.md").read_text()
     for kind, names in found.items():
