@@ -42,7 +42,15 @@ if TYPE_CHECKING:
     type=click.Choice(["duckdb", "postgres", "sqlite", "snowflake", "bigquery", "spark"]),
     help="With --format sql: the database. DuckDB and SQLite run the query on the recorded rows first.",
 )
-@click.option("--table", metavar="NAME", help="With --format sql: the table with the raw columns.  [default: input]")
+@click.option(
+    "--table",
+    "tables",
+    metavar="[NAME=]TABLE",
+    multiple=True,
+    help="With --format sql: the table with the raw columns, or with NAME= an event table of the model. Repeatable.  "
+    "[default: input; event tables by their names]",
+)
+@click.option("--as-of", metavar="DATE", help="With --format sql: use events before this date.")
 @click.option("--key", "keys", metavar="COLUMN", multiple=True, help="With --format sql: a column to copy. Repeatable.")
 @click.option("--features", is_flag=True, help="With --format sql: return the features too.")
 @click.option("--rules", is_flag=True, help="With --format sql: return the rules of data: that a row violates.")
@@ -85,11 +93,14 @@ def command(
         click.echo("\n".join(lines), err=True)
 
 
+OPTIONS = {"keys": "key", "tables": "table", "as_of": "as-of"}
+
+
 def require_format(format_: str, query: Mapping[str, Any]) -> None:
     """Raise ConfigError if an option is for another format, or the dialect is not given."""
     from gpupipe.errors import ConfigError
 
-    given = [f"--{name.removesuffix('s') if name == 'keys' else name}" for name, value in query.items() if value]
+    given = [f"--{OPTIONS.get(name, name)}" for name, value in query.items() if value]
     if format_ == "sql" and not query["dialect"]:
         raise ConfigError("--format sql needs a dialect", where="--dialect", fix="add --dialect duckdb, or another one")
     if format_ != "sql" and given:
@@ -98,19 +109,28 @@ def require_format(format_: str, query: Mapping[str, Any]) -> None:
 
 def write_query(model: Model, output: Path, query: dict[str, Any]) -> list[str]:
     """Write a model as a query, and return a summary as lines of text."""
+    from gpupipe.cli.options import parse_pairs
+    from gpupipe.errors import ConfigError
     from gpupipe.io.output_conflicts import require_no_conflict
     from gpupipe.model_parts.folder import model_inputs
     from gpupipe.report.text import printable
 
     require_no_conflict(output, model_inputs(model.folder))
-    dialect, table = query.pop("dialect"), query.pop("table") or "input"
-    found = model.to_sql(dialect, table, **query)
+    given = query.pop("tables")
+    rows = [each for each in given if "=" not in each]
+    if len(rows) > 1:
+        raise ConfigError(
+            f"--table: two tables of rows, {rows[0]} and {rows[1]}", fix="write NAME=TABLE for an event table"
+        )
+    events = parse_pairs([each for each in given if "=" in each], "--table", "NAME=TABLE")
+    found = model.to_sql(query.pop("dialect"), rows[0] if rows else None, tables=events, **query)
     found.write(output)
     compared = "not executed: the query is parsed, not compared with the model"
     if found.comparison is not None:
         compared = differences(found.comparison)
     lines = [
         *file_lines(output, found.inputs),
+        *(f"events       {each}" for each in found.events),
         f"columns      {', '.join(found.columns)}",
         f"{found.dialect:<13}{compared}",
         *(f"not included {each}" for each in found.omitted),

@@ -294,8 +294,10 @@ class Model(LoadedModel):
     def to_sql(
         self,
         dialect: str,
-        table: str = "input",
+        table: str | None = None,
         *,
+        tables: Mapping[str, str] | None = None,
+        as_of: str | None = None,
         keys: Sequence[str] = (),
         features: bool = False,
         rules: bool = False,
@@ -311,8 +313,14 @@ class Model(LoadedModel):
         dialect : {"duckdb", "postgres", "sqlite", "snowflake", "bigquery", "spark"}
             DuckDB and SQLite run in this process; PostgreSQL needs `uri`. Queries of other dialects, and of PostgreSQL
             without `uri`, are parsed, not executed.
-        table : str
-            The table with the raw columns, written as in a query: ``shop.customers``.
+        table : str, optional
+            The table with the raw columns, written as in a query: ``shop.customers``; default: ``input``. If training
+            builds the rows from events, the default with `as_of` is one row for each key with an event before it.
+        tables : mapping of str to str, optional
+            Tables of the database for the event tables of the model; default: tables of the same names.
+        as_of : str, optional
+            A date or time that replaces the cut-off dates of the training. Without it, a model whose rows are built
+            from events reads a column ``as_of``.
         keys : sequence of str
             Columns of the table to copy to the result, such as an identifier.
         features : bool
@@ -337,9 +345,9 @@ class Model(LoadedModel):
         ArtifactError
             If the model has no recorded rows, or the engine computes other predictions.
         """
-        from gpupipe.inference.sql.export import write_sql
+        from gpupipe.inference.sql.export import QueryOptions, write_sql
 
-        return write_sql(self, dialect, table, keys, features, rules, uri)
+        return write_sql(self, dialect, QueryOptions(table, tables or {}, as_of, keys, features, rules, uri))
 
     def _prediction_of(self, rows: RowsToPredict) -> tuple[Prediction, PredictionReport]:
         return predict_rows(self, rows)

@@ -24,7 +24,7 @@ from gpupipe.inference.targets.comparison import RuntimeComparison, compare, exp
 from gpupipe.inference.targets.estimators import NETWORKS, single_models
 from gpupipe.inference.targets.exact_columns import exact_columns
 from gpupipe.inference.targets.outputs import TargetOutput
-from gpupipe.inference.targets.refusals import omitted_parts, require_expressible
+from gpupipe.inference.targets.refusals import history_ops, omitted_parts, require_expressible
 from gpupipe.io.output_conflicts import require_no_conflict
 from gpupipe.model_parts.folder import model_inputs
 from gpupipe.models.neural.files.onnx_check import check_onnx
@@ -75,7 +75,7 @@ def write_onnx(model: Model, path: Path) -> OnnxExport:
     require_writable_file(path)
     reader = model.open_files()
     networks = _read_networks(model, reader)
-    require_expressible(model, "ONNX", (), networks, where)
+    require_expressible(model, "ONNX", history_ops(model.features), networks, where)
     omitted, n_codes = tuple(omitted_parts(model)), [feature.n_codes for feature in model.features.features]
     with refuse_failures("the model cannot be written as ONNX", where, VERIFY):
         graph = OnnxGraph()

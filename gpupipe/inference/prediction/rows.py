@@ -79,7 +79,7 @@ def rows_to_predict(model: LoadedModel, data: Any, tables: Any, as_of: Any) -> R
     label = mask(str(data) if is_path else data.label if isinstance(data, TableSource) else "the given table")
     for warning in enforce_served(arrow, model.rules, model.backend, label):
         model.backend.note(warning)
-    now = _parse_cut_off(as_of)
+    now = parse_cut_off(as_of)
     return RowsToPredict(model.events.with_cut_off(arrow, now, model.inputs), _read_events(model, tables), now)
 
 
@@ -90,7 +90,7 @@ def _columns_to_arrow(data: Any, strip: bool, names: Sequence[str]) -> pa.Table:
 def entities_to_predict(model: LoadedModel, tables: Any, as_of: Any) -> RowsToPredict:
     """Return the arguments of `gpupipe.Model.predict_entities` as rows: one per key with an event before `as_of`."""
     model.events.require_entities(model.inputs)
-    now = _parse_cut_off(as_of)
+    now = parse_cut_off(as_of)
     if now is None:
         raise ConfigError("as_of: expected a date, a datetime or ISO text; got None")
     events = _read_events(model, tables, for_rows=True)
@@ -143,7 +143,8 @@ def _to_arrow(
     return plain_arrow(rows_to_arrow(data, required, optional, lists), strip)
 
 
-def _parse_cut_off(as_of: Any) -> int | None:
+def parse_cut_off(as_of: Any) -> int | None:
+    """Return a cut-off in microseconds since 1970-01-01 UTC; raise ConfigError if it is not a time."""
     if as_of is None:
         return None
     if not isinstance(as_of, str | date):

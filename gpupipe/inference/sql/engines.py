@@ -33,12 +33,18 @@ def require_libraries(dialect: str, executes: bool, where: str) -> None:
 
 
 @contextmanager
-def open_engine(dialect: str, rows: Mapping[str, pa.ChunkedArray], uri: str | None, where: str) -> Iterator[Engine]:
-    """Yield an engine with a table of `rows`, `ROWS_TABLE`, which exists until the end.
+def open_engine(
+    dialect: str,
+    rows: Mapping[str, pa.ChunkedArray],
+    uri: str | None,
+    where: str,
+    further: Mapping[str, pa.Table] | None = None,
+) -> Iterator[Engine]:
+    """Yield an engine with a table of `rows`, `ROWS_TABLE`, and `further` ones by name, which exist until the end.
 
     `uri` is that of PostgreSQL. Raise ConfigError if the engine refuses a query, DataError if no server answers.
     """
-    with ENGINES[dialect](pa.table(dict(rows)), uri) as engine:
+    with ENGINES[dialect]({ROWS_TABLE: pa.table(dict(rows)), **(further or {})}, uri) as engine:
         yield Engine(dialect, engine, where)
 
 
@@ -78,33 +84,39 @@ def _fetched(cursor: Any) -> dict[str, list[Any]]:
 
 
 @contextmanager
-def _duckdb(rows: pa.Table, uri: str | None) -> Iterator[Any]:
+def _duckdb(tables: Mapping[str, pa.Table], uri: str | None) -> Iterator[Any]:
     import duckdb
 
     with duckdb.connect(config=dict.fromkeys(databases.NOT_LOADED, False)) as connection:
-        connection.register("given", rows)
-        connection.execute(f"CREATE TABLE {ROWS_TABLE} AS SELECT * FROM given")
+        for name, rows in tables.items():
+            connection.register("given", rows)
+            connection.execute(f"CREATE TABLE {name} AS SELECT * FROM given")
 
         yield lambda text: _fetched(connection.execute(text))
 
 
 @contextmanager
-def _sqlite(rows: pa.Table, uri: str | None) -> Iterator[Any]:
+def _sqlite(tables: Mapping[str, pa.Table], uri: str | None) -> Iterator[Any]:
     with closing(sqlite3.connect(":memory:")) as connection:
-        kinds = [SQLITE_TYPES.get(kind, "TEXT") for kind in rows.schema.types]
-        names = ['"{}"'.format(name.replace('"', '""')) for name in rows.column_names]
-        declared = ", ".join(f"{name} {kind}" for name, kind in zip(names, kinds, strict=True))
-        connection.execute(f"CREATE TABLE {ROWS_TABLE} ({declared})")
-        places = ", ".join("?" * len(names))
-        plain = [values.cast(pa.string()) if pa.types.is_timestamp(values.type) else values for values in rows.columns]
-        each = zip(*(values.to_pylist() for values in plain), strict=True)
-        connection.executemany(f"INSERT INTO {ROWS_TABLE} VALUES ({places})", each)
+        for name, rows in tables.items():
+            _create_in_sqlite(connection, name, rows)
 
         yield lambda text: _fetched(connection.execute(text))
 
 
+def _create_in_sqlite(connection: sqlite3.Connection, table: str, rows: pa.Table) -> None:
+    kinds = [SQLITE_TYPES.get(kind, "TEXT") for kind in rows.schema.types]
+    names = ['"{}"'.format(name.replace('"', '""')) for name in rows.column_names]
+    declared = ", ".join(f"{name} {kind}" for name, kind in zip(names, kinds, strict=True))
+    connection.execute(f"CREATE TABLE {table} ({declared})")
+    places = ", ".join("?" * len(names))
+    plain = [values.cast(pa.string()) if pa.types.is_timestamp(values.type) else values for values in rows.columns]
+    each = zip(*(values.to_pylist() for values in plain), strict=True)
+    connection.executemany(f"INSERT INTO {table} VALUES ({places})", each)
+
+
 @contextmanager
-def _postgres(rows: pa.Table, uri: str | None) -> Iterator[Any]:
+def _postgres(tables: Mapping[str, pa.Table], uri: str | None) -> Iterator[Any]:
     assert uri is not None
     dbapi = load_library("adbc_driver_postgresql.dbapi", "adbc-driver-postgresql", databases.EXTRA)
     label, secrets = "the database of --uri", databases.secrets_of(uri)
@@ -113,7 +125,8 @@ def _postgres(rows: pa.Table, uri: str | None) -> Iterator[Any]:
         connection = databases.wait_for(lambda: dbapi.connect(uri), databases.CONNECT_SECONDS)
     with databases.closed_quietly(connection), databases.closed_quietly(connection.cursor()) as cursor:
         with convert_errors("cannot write a temporary table", label, databases.TO_CONNECT, secrets):
-            cursor.adbc_ingest(ROWS_TABLE, rows, mode="create", temporary=True)
+            for name, rows in tables.items():
+                cursor.adbc_ingest(name, rows, mode="create", temporary=True)
 
         def run(text: str) -> dict[str, list[Any]]:
             cursor.execute(text)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -53,6 +53,7 @@ class SqlExport:
     # With the model, on its recorded rows; None if the dialect was not executed.
     comparison: RuntimeComparison | None
     omitted: tuple[str, ...] = ()  # what the model does and the query does not, such as prediction intervals
+    events: tuple[str, ...] = ()  # the event tables, each with the columns that the query reads
 
     def __repr__(self) -> str:
         return f"SqlExport({self.dialect!r}, {len(self.text):,} characters, {len(self.columns)} columns)"
@@ -101,22 +102,31 @@ class _ModelQuery:
         return cls(query, inputs, named, [output for output, _ in found], columns)
 
 
-def write_sql(
-    model: Model,
-    dialect: str,
-    table: str,
-    keys: Sequence[str] = (),
-    features: bool = False,
-    rules: bool = False,
-    uri: str | None = None,
-) -> SqlExport:
+@dataclass(frozen=True)
+class QueryOptions:
+    """The arguments of `gpupipe.Model.to_sql` after `dialect`."""
+
+    table: str | None = None
+    tables: Mapping[str, str] = field(default_factory=dict)
+    as_of: str | None = None
+    keys: Sequence[str] = ()
+    features: bool = False
+    rules: bool = False
+    uri: str | None = None
+
+
+def write_sql(model: Model, dialect: str, options: QueryOptions) -> SqlExport:
     """Return a model as one query, after a comparison of its predictions; see `gpupipe.Model.to_sql`."""
-    where = str(model.folder)
+    where, uri = str(model.folder), options.uri
     executes = dialect in ("duckdb", "sqlite") or (dialect == "postgres" and uri is not None)
     if uri is not None and dialect != "postgres":
         raise ConfigError(f"uri: {dialect} needs no server", where=where, fix="omit it, or use dialect postgres")
     require_libraries(dialect, executes, where)
     from gpupipe.inference.sql.dialect import DIALECTS, TITLES, SqlDialect
+    from gpupipe.inference.sql.history.comparison import compare_history
+    from gpupipe.inference.sql.history.figures import refused_ops
+    from gpupipe.inference.sql.history.rows import write_rows
+    from gpupipe.inference.sql.history.tables import HistoryTables
     from gpupipe.inference.sql.violations import COLUMN as VIOLATED
     from gpupipe.inference.sql.violations import write_violations
 
@@ -124,24 +134,37 @@ def write_sql(
         fix = did_you_mean(dialect, DIALECTS) or f"use one of {', '.join(DIALECTS)}"
         raise ConfigError(f"unknown dialect {dialect!r}", where=where, fix=fix)
     own = SqlDialect(dialect)
-    source = _table(table, dialect)
-    require_expressible(model, f"SQL of {TITLES[dialect]}", _refused(model, own), None, where)
-    rounds = features or any(each.library == "linear" for each in single_models(model.estimator))
+    tables = HistoryTables.of(model, options, lambda name: _table(name, dialect))
+    refused = [*_refused(model, own), *(() if tables is None else refused_ops(tables, own))]
+    require_expressible(model, f"SQL of {TITLES[dialect]}", refused, None, where)
+    rounds = options.features or any(each.library == "linear" for each in single_models(model.estimator))
     with refuse_failures("the model cannot be written as SQL", where, VERIFY):
         found = _ModelQuery.of(model, own, rounds)
-        columns = {**found.columns, **(found.features if features else {})}
+        columns = {**found.columns, **(found.features if options.features else {})}
         omitted = list(omitted_parts(model))
-        if rules:
-            columns[VIOLATED], left_out = write_violations(found.query, found.inputs, model.rules)
+        inputs = [each for each in found.inputs if not each.column.derived]
+        if options.rules:
+            columns[VIOLATED], left_out = write_violations(found.query, inputs, model.rules)
             omitted = [each for each in omitted if each != RULES] + left_out
-        require_free_names(IdColumns(tuple(keys)), columns)
         comparison = _compared(model, own, found, columns, uri) if executes else None
-        text = found.query.select(source, list(dict.fromkeys(keys)), columns).sql(dialect, copy=False)
+        lines = _description(model, dialect, comparison, inputs, omitted)
+        keys, events = list(dict.fromkeys(options.keys)), list[str]()
+        before: list[exp.CTE] = []
+        source: exp.Expr = _table(options.table or "input", dialect)
+        if tables is not None:
+            n_compared = compare_history(model, tables, own, uri) if executes else None
+            keys, before, source = write_rows(own, source, tables, [each.column.source for each in inputs])
+            events = tables.lines()
+            made = f"{len(tables.derivation.made)} columns of history"
+            executed = "not executed" if n_compared is None else f"those of the model in {n_compared} generated rows"
+            lines += [*(f"events {each}" for each in events), f"{made}: {executed}"]
+        require_free_names(IdColumns(tuple(keys)), columns)
+        text = found.query.select(source, keys, columns, before).sql(dialect, copy=False)
         if comparison is None:
             _require_parsed(text, dialect, where)
-    lines = _description(model, found, dialect, comparison, omitted)
-    whole = "".join(f"-- {line}\n" for line in lines) + f"{text}\n"
-    return SqlExport(whole, dialect, tuple(found.inputs), (*dict.fromkeys(keys), *columns), comparison, tuple(omitted))
+    whole = "".join(f"-- {line}\n" for line in map(_one_line, lines)) + f"{text}\n"
+    names = (*keys, *columns)
+    return SqlExport(whole, dialect, tuple(inputs), names, comparison, tuple(omitted), tuple(events))
 
 
 def _table(name: str, dialect: str) -> exp.Table:
@@ -233,7 +256,11 @@ def _require_parsed(text: str, dialect: str, where: str) -> None:
 
 
 def _description(
-    model: Model, found: _ModelQuery, dialect: str, comparison: RuntimeComparison | None, omitted: Sequence[str]
+    model: Model,
+    dialect: str,
+    comparison: RuntimeComparison | None,
+    inputs: Sequence[SqlInput],
+    omitted: Sequence[str],
 ) -> list[str]:
     """Return the comments at the top of a file; names are JSON, which has no ends of lines."""
     from gpupipe.inference.sql.dialect import TITLES
@@ -242,11 +269,14 @@ def _description(
     executed = "not executed: parsed only; compare some rows with gpupipe predict"
     if comparison is not None:
         executed = f"{comparison.rows} recorded rows differ by at most {comparison.largest:.2g} in {comparison.runtime}"
-    lines = [
+    return [
         f"{json.dumps(manifest.get('name') or 'model')}: {goal.task} of {', '.join(map(json.dumps, goal.names))}",
         f"gpupipe {manifest['gpupipe']}, model {manifest['manifest_sha256']}",
         f"{TITLES[dialect]}: {executed}",
-        *(f"input {json.dumps(each.column.source)}: {each.type}" for each in found.inputs),
+        *(f"input {json.dumps(each.column.source)}: {each.type}" for each in inputs),
         *(f"not included: {each}" for each in omitted),
     ]
-    return [" ".join(str(line).split()) for line in lines]
+
+
+def _one_line(text: str) -> str:
+    return " ".join(text.split())

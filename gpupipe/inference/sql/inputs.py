@@ -162,7 +162,7 @@ def time_value(query: SqlQuery, each: SqlInput) -> Expr:
     return exp.UnixMicros(this=raw)
 
 
-def _cell_of_code(query: SqlQuery, each: SqlInput) -> Expr:
+def code_value(query: SqlQuery, each: SqlInput) -> Expr:
     """Return the code of a category or flag."""
     if each.type == "boolean":
         raw = query.raw(each.column.source)
@@ -220,4 +220,4 @@ def level_text(query: SqlQuery, column: Column) -> tuple[Expr, Expr]:
     return x, exp.Or(this=is_null(x), expression=is_in(x.copy(), map(text, sorted(NULL_TEXTS))))
 
 
-WRITERS = {SINGLE: _cell_of_number, DOUBLE: _cell_of_number, TIME: time_value, CODE: _cell_of_code}
+WRITERS = {SINGLE: _cell_of_number, DOUBLE: _cell_of_number, TIME: time_value, CODE: code_value}

@@ -15,10 +15,10 @@ import numpy as np
 from sqlglot import exp
 
 from gpupipe.inference.sql import formulas
-from gpupipe.inference.sql.dialect import Expr, all_of, case, column, integer, is_null, number
+from gpupipe.inference.sql.dialect import INFINITE, Expr, all_of, case, column, integer, is_null, number
 from gpupipe.inference.sql.inputs import Cell
 from gpupipe.inference.targets.calendar import calendar_part
-from gpupipe_kernels.program.opcodes import MAX_DEGREES, MAX_TURNS, READS_ZONE, CalendarPart, Opcode
+from gpupipe_kernels.program.opcodes import IS_FINITE, MAX_DEGREES, MAX_TURNS, READS_ZONE, CalendarPart, Opcode
 from gpupipe_kernels.rows.lowering import FINITE
 from gpupipe_kernels.rows.records import DOUBLE, SINGLE
 
@@ -28,6 +28,8 @@ if TYPE_CHECKING:
     from gpupipe_kernels.rows.lowering import LoweredInstruction, LoweredProgram
 
 MOVES = (Opcode.FILL, Opcode.CLIP)  # they commute with rounding
+# Results may be above the largest float32 number, and are null then.
+LARGE = IS_FINITE - {Opcode.LOG1P}
 
 
 class Value(NamedTuple):
@@ -59,6 +61,10 @@ def write_program(
             indices.append(query.define(found).name)
         elif not is_rounded and each.dst in wanted:
             values.append(Cell(query.define(query.dialect.rounded(query.define(found))).name))
+        elif each.op in LARGE:
+            x = query.define(found)
+            is_finite = query.dialect.call("ABS", x) < number(INFINITE)
+            values.append(Cell(query.define(case([(is_finite, x.copy())], None)).name, is_rounded))
         else:
             values.append(Cell(query.define(found).name, is_rounded))
     return [values[register] for register in lowered.outputs.tolist()], values

@@ -45,8 +45,8 @@ class NamedValue:
 class SqlQuery:
     """Builder of a query from the raw columns of a table."""
 
-    def __init__(self, dialect: SqlDialect) -> None:
-        self.dialect = dialect
+    def __init__(self, dialect: SqlDialect, prefix: str = "") -> None:
+        self.dialect, self.prefix = dialect, prefix  # of the names of its common tables
         self._values: dict[str, NamedValue] = {}
         self._names: dict[Expr, str] = {}
         self.n_joined = 0
@@ -74,7 +74,7 @@ class SqlQuery:
         of = self.define(key).name
         self.n_joined += 1
         n = self.n_joined
-        joined = LookupTable(f"lookup_{n}", f"key_{n}", f"value_{n}", of, list(entries.items()))
+        joined = LookupTable(f"{self.prefix}lookup_{n}", f"key_{n}", f"value_{n}", of, list(entries.items()))
         found = case([(is_null(column(joined.key)), default)], column(joined.value))
         return column(self._add(found, joined))
 
@@ -90,8 +90,10 @@ class SqlQuery:
         self._values[name] = NamedValue(expression, layer, reads, joined)
         return name
 
-    def select(self, table: exp.Table, keys: Sequence[str], outputs: Mapping[str, Expr]) -> exp.Select:
-        """Return the query of some outputs by name; `keys` are raw columns to copy."""
+    def select(
+        self, table: Expr, keys: Sequence[str], outputs: Mapping[str, Expr], before: Sequence[exp.CTE] = ()
+    ) -> exp.Select:
+        """Return the query of some outputs by name; `keys` are raw columns to copy, `before` common tables it reads."""
         known = self._values
         wanted = set[str]().union(*map(_columns_of, outputs.values()))
         n_layers = max((known[name].layer for name in wanted), default=0)
@@ -101,7 +103,7 @@ class SqlQuery:
             here = [name for name in needed[layer] if known[name].layer == layer]
             needed[layer - 1] = (needed[layer] - set(here)).union(*(known[name].reads for name in here))
         copied = {f"k{i}": self.raw(name) for i, name in enumerate(keys, 1)}
-        tables: list[exp.CTE] = []
+        tables: list[exp.CTE] = list(before)
         source: Expr = exp.alias_(table, SOURCE, table=True)
         for layer in range(1, n_layers + 1):
             names = sorted(needed[layer], key=lambda name: (known[name].layer, int(name[1:])))
@@ -117,9 +119,9 @@ class SqlQuery:
                     tables.append(self._lookup_table(each.joined))
                     on = column(each.joined.key).eq(column(each.joined.of))
                     query = query.join(exp.to_table(each.joined.name), on=on, join_type="left", copy=False)
-            tables.append(_cte(query, f"layer_{layer}", self.dialect.name in MATERIALIZED))
+            tables.append(_cte(query, f"{self.prefix}layer_{layer}", self.dialect.name in MATERIALIZED))
             copied = {name: column(name) for name in copied}
-            source = exp.to_table(f"layer_{layer}")
+            source = exp.to_table(f"{self.prefix}layer_{layer}")
         last = [exp.alias_(found, key, quoted=True) for key, found in zip(keys, copied.values(), strict=True)]
         last += [exp.alias_(found, name, quoted=True) for name, found in outputs.items()]
         select = exp.Select(expressions=last).from_(source, copy=False)
@@ -132,6 +134,14 @@ class SqlQuery:
             return _cte(rows, table.name, False, table.key, table.value)
         rows.set("alias", exp.TableAlias(this=exp.to_identifier("entries"), columns=_names_of(table)))
         return _cte(exp.Select(expressions=[exp.Star()]).from_(rows, copy=False), table.name, False)
+
+
+def common_tables(name: str, query: exp.Select, dialect: SqlDialect, is_shared: bool = False) -> list[exp.CTE]:
+    """Return the common tables of a query, and the query as the last one; several later ones read it if `is_shared`."""
+    own = query.args.get("with_")
+    query.set("with_", None)
+    is_materialized = dialect.name in MATERIALIZED or (is_shared and dialect.name == "duckdb")
+    return [*(own.expressions if own else ()), _cte(query, name, is_materialized)]
 
 
 def _names_of(table: LookupTable) -> list[exp.Identifier]:

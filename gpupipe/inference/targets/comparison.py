@@ -18,6 +18,7 @@ from gpupipe.inference.prediction.input_source import strips_texts
 from gpupipe.inference.prediction.prediction_arrays import class_probabilities
 from gpupipe.io.source_reader import plain_arrow
 from gpupipe.metrics.predictions import predicted_labels
+from gpupipe.table.encode import encode_served
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -155,7 +156,9 @@ def expected_outputs(
         recorded = read_record(reader, ())
         trial = recorded.trial.inputs
         # As tables to predict are read: the record itself has blank texts as levels.
-        table = model.features.encode(plain_arrow(trial, strips_texts(model.manifest["reading"])), host)
+        table = encode_served(
+            plain_arrow(trial, strips_texts(model.manifest["reading"])), host, model.features.schema
+        )  # with the values of derived columns
         X = model.features.transform(table, host)
         rows = recorded.predicted
         prediction = model.decision.apply(model.estimator.predict(np.asfortranarray(X[rows])))

@@ -47,8 +47,6 @@ def _of_features(features: FittedFeatures) -> Iterator[str]:
     for op in () if features.derivation is None else features.derivation.ops:
         if isinstance(op, ContentOp):
             yield f"{op.title()} of {', '.join(op.columns)}, which reads {op.READS}"
-        else:
-            yield f"{op.title()}, which reads events"
     for column in features.schema:
         if column.hash_of is not None:
             name = "hash_bucket" if column.levels is None else "categorify with given or shared levels, or buckets,"
@@ -57,6 +55,14 @@ def _of_features(features: FittedFeatures) -> Iterator[str]:
             yield f"the numbers in texts of {column.source}, which schema declares"
     for call in features.program.calls:
         yield f"the custom kernel {call.name}"
+
+
+def history_ops(features: FittedFeatures) -> Iterator[str]:
+    """Yield the ops on events, for targets that have one row."""
+    from gpupipe.features.ops.content_op import ContentOp
+
+    ops = () if features.derivation is None else features.derivation.ops
+    yield from (f"{op.title()}, which reads events" for op in ops if not isinstance(op, ContentOp))
 
 
 def _of_estimator(estimator: FittedModel, networks: Mapping[int, Any] | None) -> Iterator[str]:
