@@ -141,7 +141,7 @@ def write_query(model: Model, output: Path, query: dict[str, Any]) -> list[str]:
 def file_lines(path: Path, inputs: Sequence[OnnxInput | SqlInput]) -> list[str]:
     """Return a written file and the columns that it reads, as lines of text."""
     names = ", ".join(each.column.source for each in inputs)
-    return [f"file         {path}, {path.stat().st_size:,} bytes", f"inputs       {names}"]
+    return [f"file         {path}, {path.stat().st_size:,} bytes", f"inputs       {names or 'none'}"]
 
 
 def differences(each: RuntimeComparison) -> str:

@@ -174,14 +174,12 @@ class Lists:
     @classmethod
     def of(cls, column: pa.ChunkedArray) -> Lists:
         """Return the lists of a column in one of the `LAYOUTS`."""
-        is_texts = column.type == TEXTS
-        whole = column.unify_dictionaries() if is_texts and column.num_chunks > 1 else column
-        array = pa.concat_arrays(whole.chunks) if whole.num_chunks else pa.array([], column.type)
+        array = pa.concat_arrays(column.chunks) if column.num_chunks else pa.array([], column.type)
         ends = np.zeros(len(array) + 1, np.int64)
         np.cumsum(to_numpy(pc.fill_null(pc.list_value_length(array), 0)), out=ends[1:])
         is_null = to_numpy(array.is_null())
         flat = pc.list_flatten(array)
-        if not is_texts:
+        if column.type != TEXTS:
             items = to_numpy(flat.cast(pa.float64())).astype(float, copy=False)
             return cls(ends, np.where(np.abs(items) <= LARGEST, items, np.nan), None, is_null)
         order = to_numpy(pc.sort_indices(flat.dictionary))

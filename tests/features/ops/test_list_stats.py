@@ -85,11 +85,25 @@ def test_an_unseen_item_is_unseen_and_another_is_known() -> None:
         (["[1]", "oops"], {}, "found 'oops': a text that is not a JSON array"),
         ([[1], [2**60]], {}, "integers above 2[*][*]53"),
         (["[1]", '["a"]'], {}, "lists of numbers and lists of texts"),
+        (['[1, "a"]', "[2]"], {}, "a list of numbers and texts"),
+        (["[1152921504606846976]", "[2]"], {}, "an integer above 2[*][*]53"),
     ],
 )
 def test_other_values_are_refused(lists: list[Any], settings: Any, message: str) -> None:
     with pytest.raises((ConfigError, gp.errors.SchemaError), match=message):
         fitted(lists, **settings)
+
+
+def test_a_number_that_float32_cannot_subtract_is_null_in_a_list_as_in_a_cell() -> None:
+    found = fitted([[1.0], [2.0]], stats=["max", "first"]).transform(frame_of([[1e38, 5.0], [np.inf]]))
+    np.testing.assert_array_equal(found[["x_max", "x_first"]], [[5, np.nan], [np.nan, np.nan]])
+
+
+def test_a_hash_counts_items_or_tells_whether_there_are_any() -> None:
+    for value, most in (("count", 3), ("binary", 1)):
+        ops = [{"list_hash": {"columns": "x", "buckets": 4, "value": value}}]
+        found = gp.FeatureProgram(ops, view="codes").fit_transform(frame_of([["a", "a", "a"], ["b"]]))
+        assert found[0, 1:].max() == found[0, 1:].sum() == most
 
 
 @pytest.mark.parametrize("value", [3.0, [1.0], "oops"])
