@@ -229,7 +229,7 @@ class FeatureProgram(TransformerMixin, BaseEstimator):  # type: ignore[misc]  # 
         backend = choose("cpu" if workers else self.device)
         derived = derived_ops(ops)
         table: Any  # partitioned, for a Dask DataFrame
-        derivation = None
+        derivation, warnings = None, list[str]()
         if workers is not None:
             from gpupipe.pipeline.api.dask_features import gathered
 
@@ -239,8 +239,9 @@ class FeatureProgram(TransformerMixin, BaseEstimator):  # type: ignore[misc]  # 
             arrow = _with_times(self._arrow(X, reset=True), declared)
             table = encode(arrow, backend, declared)
         if derived:
-            main = HistoryRows.of_arrow(table, arrow, "the table")
-            table, derivation = derive(derived, DerivationSources(main, {}, backend))
+            sources = DerivationSources(HistoryRows.of_arrow(table, arrow, "the table"), {}, backend)
+            table, derivation = derive(derived, sources)
+            warnings += sources.warnings
             table = table.select(table.schema.without(key_columns(ops)))
         target = None if y is None else _target(y, table.n_rows, self.task)
         weights, is_used = None, None
@@ -252,7 +253,7 @@ class FeatureProgram(TransformerMixin, BaseEstimator):  # type: ignore[misc]  # 
                 target = None if target is None else target.take(is_used)
         statistics = make_statistics(table, backend, target, self.random_state, weights)
         self.fitted_ = fit_features(ops, statistics, cast(View, self.view), derivation)
-        for text in [*(column.unread for column in table.schema if column.unread), *self.fitted_.warnings]:
+        for text in [*warnings, *(column.unread for column in table.schema if column.unread), *self.fitted_.warnings]:
             warn_user(yaml_to_python(text))
         return statistics.table, backend, is_used
 

@@ -63,6 +63,12 @@ def test_texts_are_numbers_in_their_unit_and_others_are_missing_and_counted() ->
     )
 
 
+def test_a_feature_program_warns_as_a_run_does() -> None:
+    program = gp.FeatureProgram([{"parse_number": {"columns": "price", "units": "$"}}])
+    with pytest.warns(gp.RunWarning, match="2 of 7 texts of 'price'"):
+        program.fit(pd.DataFrame({"price": TEXTS}))
+
+
 @pytest.mark.parametrize(
     ("settings", "texts", "numbers"),
     [
