@@ -82,8 +82,9 @@ def write_history(
             histories[view] = SqlHistory(dialect, tables, own, len(histories) + 1)
         for name, figure in WRITERS[type(op)](op, histories[view]):
             histories[view].figures[op.column_name(name)] = figure
-    raw = list(dict.fromkeys([*columns, *tables.derivation.inputs]))
-    raw = [name for name in raw if name not in tables.derivation.made and name not in _given(tables)]
+    given = {AS_OF} if tables.events.entities is not None and tables.as_of is not None else set[str]()
+    read = dict.fromkeys([*columns, *tables.derivation.inputs])
+    raw = [name for name in read if name not in tables.derivation.made and name not in given]
     rows = SqlQuery(dialect, f"{ROWS_TABLE}_")
     marks = dict(chain.from_iterable(each.marks(rows).items() for each in histories.values()))
     found = common_tables(ROWS_TABLE, rows.select(source, raw, marks), dialect, is_shared=True)
@@ -94,8 +95,3 @@ def write_history(
     for each in histories.values():
         joined = each.join(joined)
     return [*found, *common_tables("history_source", joined, dialect)], exp.to_table("history_source")
-
-
-def _given(tables: HistoryTables) -> set[str]:
-    """Return the cut-off column if it is given instead."""
-    return {AS_OF} if tables.events.entities is not None and tables.as_of is not None else set()

@@ -100,21 +100,21 @@ class SqlHistory:
         """Return the columns of the rows that the marks and cut-offs of this history are in."""
         cut_off, gap = self.sources.cut_off(self.op), self.op.gap_us or 0
         if isinstance(cut_off, int):
-            return {f"{MARK}_{self.n}": integer(cut_off - max(gap - 1, 0))}
+            return {f"history_{MARK}_{self.n}": integer(cut_off - max(gap - 1, 0))}
         time = self._time(rows, None, cut_off or self.op.time or "")
         if not self.has_places:
-            return {f"{MARK}_{self.n}": time - integer(gap - 1) if gap else time}
+            return {f"history_{MARK}_{self.n}": time - integer(gap - 1) if gap else time}
         ids, keys = ([rows.define(rows.raw(name)) for name in names] for names in (self.sources.keys, self.keys[0]))
         order = [exp.Ordered(this=each) for each in (time.copy(), *ids)]
         place = exp.Window(this=exp.RowNumber(), partition_by=keys, order=exp.Order(expressions=order))
         known = case([(exp.Not(this=is_null(time.copy())), place)], None)
-        return {f"{MARK}_{self.n}": rows.define(known), f"{CUT_OFF}_{self.n}": time}
+        return {f"history_{MARK}_{self.n}": rows.define(known), f"history_{CUT_OFF}_{self.n}": time}
 
     def tables(self) -> list[exp.CTE]:
         """Return the common tables of the figures."""
         n = self.n
-        names = dict(zip(self.keys[0], self.key_names, strict=True)) | {f"{MARK}_{n}": MARK}
-        names |= {f"{CUT_OFF}_{n}": CUT_OFF} if self.has_places else {}
+        names = dict(zip(self.keys[0], self.key_names, strict=True)) | {f"history_{MARK}_{n}": MARK}
+        names |= {f"history_{CUT_OFF}_{n}": CUT_OFF} if self.has_places else {}
         distinct = select_columns(ROWS_TABLE, names).distinct(copy=False)
         outputs = {f"figure_{i}": each.aggregate for i, each in enumerate(self.figures.values(), 1)}
         identity = [*self.key_names, MARK]
@@ -148,7 +148,7 @@ class SqlHistory:
         elif self.sources.columns(self.op.table)[time].kind == "datetime":
             found[HAPPENED] = self._time(query, self.op.table, time)
         if self.has_places:
-            found[PLACE] = query.define(query.raw(f"{MARK}_{self.n}"))
+            found[PLACE] = query.define(query.raw(f"history_{MARK}_{self.n}"))
         return query.select(exp.to_table(source), (), found | self.values)
 
     def _seen(self, names: set[str]) -> exp.Select:
@@ -179,7 +179,7 @@ class SqlHistory:
                 found = exp.Coalesce(this=found, expressions=[number(each.default)])
             found = each.written(found)
             joined = joined.select(exp.alias_(found, name, quoted=True), copy=False)
-        pairs = [*zip(self.keys[0], self.key_names, strict=True), (f"{MARK}_{self.n}", MARK)]
+        pairs = [*zip(self.keys[0], self.key_names, strict=True), (f"history_{MARK}_{self.n}", MARK)]
         on = [raw_column(name, "r").eq(raw_column(own, alias)) for name, own in pairs]
         table = exp.alias_(exp.to_table(f"history_{self.n}"), alias, table=True)
         return joined.join(table, on=all_of(on), join_type="left", copy=False)
