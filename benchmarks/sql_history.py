@@ -1,4 +1,4 @@
-"""Customers of `configs/online_retail.yaml` scored from invoice lines: DuckDB with an exported query, and `gpupipe predict`.
+"""Customers of `configs/online_retail.yaml` scored from invoice lines, in DuckDB and by `gpupipe predict`.
 
     GPUPIPE_DATA=DIR python -m benchmarks.sql_history --folder DIR [--repeats N]
 
