@@ -52,12 +52,10 @@ class Difference(ShiftOp):
 
     def derive(self, sources: DerivationSources) -> Iterable[DerivedColumn]:
         """Yield a column for each period of each column."""
-        from gpupipe_kernels import keyed
-
         view = (self.model_copy(update={"current": True}) if self.has_own_history else self).view(sources)
         for name in require_names(self.columns):
-            values = view.numbers(name)
+            newest = view.earlier(name, 1)
             for k in self.periods:
-                newest = view.array(keyed.lag(values, view.queries, 1))
-                other = self.later(view, name, -k) if k < 0 else view.array(keyed.lag(values, view.queries, k + 1))
-                yield view.new_column(self.column_name(f"{name}_difference_{k}"), newest - other, name)
+                other = self.later(view, name, -k) if k < 0 else view.earlier(name, k + 1)
+                change = (newest - other).astype("float32")  # float32 may not hold the values themselves
+                yield view.new_column(self.column_name(f"{name}_difference_{k}"), change, name)

@@ -216,10 +216,10 @@ class ShiftOp(HistoryOp):
         return super().run(sources)
 
     def later(self, view: HistoryView, name: str, k: int) -> Array:
-        """Return the value of the `k`-th later row of the key, null or not; float32, NaN if there is none."""
+        """Return the value of the `k`-th later row of the key, null or not; float64, NaN if there is none."""
         xp, order = view.sources.backend.xp, view.array(view.history.order)
         keys, values = self.keys(view.sources).main[order], view.array(view.numbers(name).values)
-        found = xp.full(view.history.n_rows, xp.nan, "float32")
+        found = xp.full(view.history.n_rows, xp.nan, "float64")
         found[order[:-k]] = xp.where(keys[k:] == keys[:-k], values[k:], xp.nan)
         return found
 
@@ -274,15 +274,28 @@ class HistoryView:
         return self.sources.once(("column", id(self.history), name, self.past), lambda: self._numbers(name))
 
     def _numbers(self, name: str) -> Any:
-        from gpupipe.table.schema import FIRST_LEVEL
         from gpupipe_kernels import keyed
+
+        return keyed.column(self.history, self._in_order(self._values(name)))
+
+    def earlier(self, name: str, k: int) -> Array:
+        """Return the value of the `k`-th last event that each row sees; in its own precision, NaN if there is none."""
+        from gpupipe_kernels import keyed
+
+        xp, rows = self.sources.backend.xp, self.array(keyed.row(self.queries, k))
+        found: Array = xp.where(rows >= 0, self._values(name)[rows].astype("float64"), xp.nan)
+        return found
+
+    def _values(self, name: str) -> Array:
+        """Return a numeric or boolean event column in the order of its table, NaN where null."""
+        from gpupipe.table.schema import FIRST_LEVEL
 
         column, values = self.events.column(name, "numeric", "boolean", past=self.past)
         if column.kind == "boolean":
             flags = (values - FIRST_LEVEL).astype("float32")
             flags[values < FIRST_LEVEL] = float("nan")
             values = flags
-        return keyed.column(self.history, self._in_order(values))
+        return values
 
     def codes(self, name: str) -> tuple[Column, Array]:
         """Return a categorical event column and its codes in the order of the history."""

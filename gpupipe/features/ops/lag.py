@@ -78,7 +78,8 @@ class Lag(ShiftOp):
             values = view.numbers(name)
             for k in self.periods:
                 if isinstance(k, int) and k < 0:
-                    yield view.new_column(self.column_name(f"{name}_lead_{-k}"), self.later(view, name, -k), name)
+                    lead = self.later(view, name, -k).astype("float32")
+                    yield view.new_column(self.column_name(f"{name}_lead_{-k}"), lead, name)
                     continue
                 if isinstance(k, int):
                     lag = keyed.lag(values, view.queries, k + int(self.current))

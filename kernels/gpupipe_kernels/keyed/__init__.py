@@ -36,6 +36,7 @@ from gpupipe_kernels.keyed.features import (
     decayed_sum,
     lag,
     pick,
+    row,
     sessions,
     time_since,
 )
@@ -68,6 +69,7 @@ __all__ = [
     "pick",
     "queries_before",
     "queries_of_events",
+    "row",
     "sessions",
     "time_since",
 ]

@@ -89,6 +89,17 @@ def lag(values: Array | KeyedColumn, queries: Queries, k: int) -> Array:
     return queries.history.engine.pick(_column(values, queries).events, queries, k, math.nan)
 
 
+def row(queries: Queries, k: int) -> Array:
+    """Return the row of the table that is the `k`-th last event that each query sees, int32; -1 if there is none.
+
+    For values that float32 does not hold. Raise ValueError if `k` is less than 1.
+    """
+    if k < 1:
+        raise ValueError(f"expected an event from 1, the last one, got {k}")
+    history = queries.history
+    return history.engine.pick(history.where(None, history.order), queries, k, -1)
+
+
 def decayed_sum(values: Array | KeyedColumn | None, queries: Queries, half_life: float) -> Array:
     """Return the sum of ``x * 2 ** (-age / half_life)`` over the events that each query sees; without values, x is 1.
 
