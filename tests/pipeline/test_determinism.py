@@ -22,7 +22,8 @@ ROW = re.compile(r"^\| (`\w+`(?:, `\w+`)*) \| (equal|may differ) \| (equal|may d
 PARAMS: dict[str, dict[str, Any]] = {
     "best": {"models": ["logistic_regression", "xgboost"], "folds": 2},
     "mlp": {"epochs": 2}, "tabm": {"epochs": 2, "width": 32, "members": 4},
-    "ft_transformer": {"epochs": 1, "depth": 1, "embedding_size": 8, "hidden": 16}, "catboost": {"iterations": 20}, "kmeans": {"n_clusters": 4},
+    "ft_transformer": {"epochs": 1, "depth": 1, "embedding_size": 8, "hidden": 16},
+    "catboost": {"iterations": 20}, "kmeans": {"n_clusters": 4},
 }  # fmt: skip
 REGRESSIONS = ("linear_regression", "ridge", "lasso", "elastic_net")
 CLAIMS = [
