@@ -10,6 +10,7 @@ from urllib.parse import urlsplit
 
 import click
 import pytest
+from markdown_it import MarkdownIt
 
 from gpupipe.cli import COMMANDS, cli
 from gpupipe.config import Config, load_config
@@ -214,7 +215,15 @@ def test_files_of_the_repository_get_links_that_work_on_the_site(tmp_path: Path)
 
 def test_links_of_the_files_of_this_repository_lead_to_files() -> None:
     assert set(repository_pages(ROOT)) == {"changelog.md", "contributing.md", "security.md"}
-    assert text_for_site(ROOT, ROOT / "README.md")
+
+
+def test_the_readme_has_addresses_that_a_package_index_can_follow() -> None:
+    html = MarkdownIt("commonmark").render((ROOT / "README.md").read_text(encoding="utf-8"))
+    addresses = re.findall(r'(?:href|src)="([^"]*)"', html)
+    assert [a for a in addresses if not a.startswith("https://")] == []
+    files = [a.partition("/main/")[2] for a in addresses if "/gpupipe/gpupipe/" in a]
+    assert len(files) > 20 and [name for name in files if not (ROOT / name).is_file()] == []
+    assert "][" not in html  # a link whose address is missing
 
 
 def test_addresses_in_the_docs_are_well_formed() -> None:
