@@ -249,6 +249,14 @@ def check_options(arguments: Sequence[str]) -> None:
             parameter.type.convert(values[parameter.name], parameter, context)
 
 
+def test_guides_start_with_an_example_and_end_with_the_next_page() -> None:
+    for name in [name for name in PAGES if name.startswith("guide/") and name != "guide/index.md"]:
+        lines = PAGES[name].read_text().rstrip().splitlines()
+        title = next(i for i, line in enumerate(lines) if line.startswith("# "))
+        assert any(line.startswith(("```", "| ")) for line in lines[title : title + 8]), name
+        assert re.fullmatch(r"Next: \[.+\]\(.+\.md(#.+)?\)\.", lines[-1]), name
+
+
 def test_every_command_is_in_an_example() -> None:
     found = [block for path in PAGES.values() for block in blocks(path) if block.language == "console"]
     assert {word for block in found for _, arguments in calls(block) for word in arguments[:1]} >= set(COMMANDS)

@@ -48,15 +48,16 @@ KINDS: tuple[tuple[str, dict[str, Any], str, str], ...] = (
     (
         "Groups and time",
         {"group": "customer", "time": "day", "test_size": 0.4},
-        "The test rows are later and of other groups. The groups to test are drawn from those with later rows; other "
-        "later rows are not used.",
+        "For customers, shops, machines: the test rows are later and of other groups. If most groups have rows "
+        "throughout, the groups to test are drawn at random, and two kinds of rows are not used: earlier ones of the "
+        "drawn groups, and later ones of the others. The stage `split` of the log counts them.",
         "customer",
     ),
     (
         "New groups",
         {"group": "customer", "time": "day", "test_size": 0.4, "purge": "test"},
-        "Later rows of groups that have no training row. `purge: train` tests all later rows instead, and trains on "
-        "none of their groups.",
+        "Later rows of groups that have no training row: how are new groups predicted? `purge: train`, for short "
+        "groups such as sessions or days, tests all later rows instead, and trains on none of their groups.",
         "customer",
     ),
     (
