@@ -189,6 +189,12 @@ def test_quantiles_are_in_order(tmp_path: Path) -> None:
     assert (np.diff(found) >= 0).all() and (np.diff(found) > 0).any()
 
 
+def test_a_constant_column_is_exported_without_a_warning(tmp_path: Path) -> None:
+    served = fitted("realmlp", "binary").estimator
+    served.network.numbers.scale[0] = 0.0  # what `PeriodicEmbedding.learn_columns` gives a constant
+    assert onnx_file.write_onnx(served, tmp_path / NAME)["max_error"] < 1e-5
+
+
 def test_the_trial_rows_have_every_bin_every_id_and_values_outside(one: Saved) -> None:
     X = onnx_file.trial_rows(one.model.estimator)
     assert X.shape == (384, 5) and X.dtype == np.float32

@@ -82,7 +82,8 @@ def trial_rows(served: Served) -> Array:
     n = min(MOST_ROWS, max(LEAST_ROWS, *(n_ids + 2 for n_ids in cardinalities), 0))
     columns = [rng.choice(values, n) for values in _number_values(served)]
     columns += [rng.permutation(np.arange(n) % (n_ids + 2)) - 1 for n_ids in cardinalities]
-    return np.column_stack(columns).astype(np.float32)
+    with np.errstate(over="ignore"):  # a constant column has no width: its values far outside are infinite
+        return np.column_stack(columns).astype(np.float32)
 
 
 def _number_values(served: Served) -> list[Array]:
