@@ -1,4 +1,4 @@
-// Names for screen readers, which elements of the theme and of the gallery lack.
+// Names for screen readers, and a stop for the Tab key, which elements of the theme and of the gallery lack.
 document.addEventListener("DOMContentLoaded", () => {
   for (const toggle of document.querySelectorAll("li > details > summary")) {
     toggle.setAttribute("aria-label", `Pages of ${toggle.closest("li").querySelector("a")?.textContent.trim()}`);
@@ -8,5 +8,8 @@ document.addEventListener("DOMContentLoaded", () => {
   }
   for (const link of document.querySelectorAll(".sphx-glr-thumbcontainer a")) {
     link.setAttribute("aria-label", link.textContent.trim());
+  }
+  for (const output of document.querySelectorAll(".output_subarea")) {
+    output.tabIndex = 0; // it scrolls sideways on a narrow screen
   }
 });
