@@ -279,7 +279,7 @@ def test_every_quoted_message_is_in_the_sources() -> None:
 
 
 def test_the_training_loop_learns(folder: Path) -> None:
-    (loop,) = [b for b in blocks(DOCS / "guide" / "tensors.md") if "loss.backward()" in b.text]
+    loop, bags = [b for b in blocks(DOCS / "guide" / "tensors.md") if "loss.backward()" in b.text]
     namespace: dict[str, Any] = {}
     exec(compile(loop.text, "tensors.md", "exec"), namespace)
     import torch
@@ -288,3 +288,9 @@ def test_the_training_loop_learns(folder: Path) -> None:
     with torch.inference_mode():
         score = roc_auc_score(namespace["test"].target, namespace["net"](namespace["test"].features)[:, 0])
     assert len(namespace["batches"]) == 16 and 0.76 < score < 0.87
+    exec(compile(bags.text, "tensors.md", "exec"), namespace)
+    test = namespace["test"]
+    with torch.inference_mode():
+        vectors = namespace["bag"](*test.bags["genres"])
+        logits = namespace["net"](torch.cat([vectors, test.features], dim=1))[:, 0]
+    assert ((logits > 0) == test.target.bool()).all()  # the target is whether the list has two genres

@@ -30,10 +30,12 @@ def move_table(table: Table, backend: Backend) -> Table:
 def append(table: Table, columns: Mapping[Column, Any], xp: ArrayNamespace) -> Table:
     """Return the table with columns appended; blocks without new columns are shared.
 
-    The values of `columns`, shape (n_rows,), are converted to the dtype of the column's block.
+    The values of `columns`, shape (n_rows,), are converted to the dtype of the column's block; lists are in the layout
+    of `gpupipe.table.list_columns`.
     """
     blocks, places = dict(table.blocks), dict(table.places)
-    for storage in dict.fromkeys(column.storage for column in columns):
+    texts = {**table.texts, **{column.name: values for column, values in columns.items() if not column.storage}}
+    for storage in dict.fromkeys(column.storage for column in columns if column.storage):
         new = [(column.name, values) for column, values in columns.items() if column.storage == storage]
         height = blocks[storage].shape[0] if storage in blocks else 0
         block = xp.empty((height + len(new), table.n_rows), storage)
@@ -43,7 +45,7 @@ def append(table: Table, columns: Mapping[Column, Any], xp: ArrayNamespace) -> T
             block[row] = values
             places[name] = storage, row
         blocks[storage] = block
-    return Table(Schema((*table.schema.columns, *columns)), table.n_rows, blocks, places, table.texts)
+    return Table(Schema((*table.schema.columns, *columns)), table.n_rows, blocks, places, texts)
 
 
 @dataclass(frozen=True, eq=False)

@@ -148,6 +148,11 @@ def lists_array(lists: Sequence[list[Any] | None], kind: str) -> pa.Array:
     return _assemble(lengths, pa.nulls(len(items)))
 
 
+def layout_lists(ends: npt.NDArray[np.int64], items: pa.Array) -> pa.ChunkedArray:
+    """Return lists in one of the `LAYOUTS`: list i has ``items[ends[i] : ends[i + 1]]``."""
+    return pa.chunked_array([pa.LargeListArray.from_arrays(number_array(ends), items)])
+
+
 def _assemble(lengths: pa.Array, items: pa.Array) -> pa.Array:
     """Return lists of `lengths` items each; null lists have a null length."""
     is_null = to_numpy(lengths.is_null())

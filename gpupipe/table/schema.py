@@ -21,6 +21,7 @@ NULL = 0
 UNSEEN = 1
 RARE = 2
 FIRST_LEVEL = 3
+UNSEEN_TEXT = "\0unseen"  # equal to no level: Arrow strings from files do not start with NUL
 
 TIME_TYPES = ("timestamp", "date", "time", "duration")  # prefixes of the names of Arrow types
 

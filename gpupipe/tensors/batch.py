@@ -1,4 +1,4 @@
-"""Rows ready for a neural network: numbers, categorical ids, target, weight and their metadata.
+"""Rows ready for a neural network: numbers, categorical ids, bags of ids, target, weight and their metadata.
 
 The arrays belong to one library: NumPy, CuPy, PyTorch, JAX or TensorFlow. `TensorBatch.of_matrix` makes numbers and ids
 two views of one allocation, that of the feature matrix.
@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from gpupipe.errors import ConfigError, DataError
+from gpupipe.tensors.bags import IdBags
 from gpupipe.tensors.handover import hand_over
 from gpupipe.tensors.receipt import Receipt
 from gpupipe.typing import Array
@@ -31,7 +32,7 @@ class Metadata:
 
     names: tuple[str, ...] = ()  # names of the columns of ``features``
     id_names: tuple[str, ...] = ()  # names of the columns of ``ids``
-    # Column of ``ids`` to its levels: id 3 is the first of them. Ids 0, 1 and 2 are null, unseen and rare.
+    # Column of ``ids`` or ``bags`` to its levels: id 3 is the first of them. Ids 0, 1 and 2 are null, unseen and rare.
     vocabularies: Mapping[str, tuple[Any, ...]] = field(default_factory=dict)
     cardinalities: tuple[int, ...] = ()  # number of ids of each column of ``ids``: an id is less than that
     # Class labels; the target holds their positions. Empty for a numeric target. Of several targets with classes, the
@@ -39,6 +40,7 @@ class Metadata:
     labels: tuple[Any, ...] = ()
     task: str = ""  # ``"binary"``, ``"multiclass"``, ``"regression"``, ``"multioutput"``; ``""`` if unknown
     targets: tuple[str, ...] = ()  # names of several targets, in the order of their columns
+    bag_cardinalities: Mapping[str, int] = field(default_factory=dict)  # number of ids of each entry of ``bags``
 
     def __repr__(self) -> str:
         task = self.task or "unknown task"
@@ -66,6 +68,9 @@ class TensorBatch(Generic[A]):
         Weight of each row.
     metadata : Metadata
         Names of the columns, vocabularies and class labels.
+    bags : mapping of str to IdBags
+        Lists of the op ``list_ids``, as ``(ids, offsets)``: int32, shapes (n_items,) and (n + 1,). The ids of row i are
+        ``ids[offsets[i] : offsets[i + 1]]``.
 
     Raises
     ------
@@ -92,9 +97,11 @@ class TensorBatch(Generic[A]):
     target: A | None = None
     weight: A | None = None
     metadata: Metadata = field(default_factory=Metadata)
+    bags: Mapping[str, IdBags[A]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         rows = {name: array.shape[0] for name in ARRAYS if (array := getattr(self, name)) is not None}
+        rows |= {f"bags[{name!r}]": bags.offsets.shape[0] - 1 for name, bags in self.bags.items()}
         if len(set(rows.values())) > 1:
             raise ConfigError(
                 f"the arrays of a TensorBatch differ in length: {', '.join(f'{n} has {r}' for n, r in rows.items())}",
@@ -106,6 +113,7 @@ class TensorBatch(Generic[A]):
 
     def __repr__(self) -> str:
         arrays = {name: array for name in ARRAYS if (array := getattr(self, name)) is not None}
+        arrays |= {f"bags[{name!r}]": bags.ids for name, bags in self.bags.items()}
         shapes = ", ".join(f"{name} {tuple(array.shape)} {array.dtype}" for name, array in arrays.items())
         return f"<TensorBatch of {type(self.features).__module__.partition('.')[0]}: {shapes}>"
 
@@ -136,10 +144,19 @@ class TensorBatch(Generic[A]):
         return self.hand_over(library, copy)[0]
 
     def hand_over(self, library: str, copy: bool = False) -> tuple[TensorBatch[Any], dict[str, Receipt]]:
-        """Return `to` and the receipts of its arrays, by name: ``features``, ``ids``, ``target``, ``weight``."""
+        """Return `to` and the receipts of its arrays, by name.
+
+        The names are ``features``, ``ids``, ``target``, ``weight``, and of bags ``tags.ids`` and ``tags.offsets``.
+        """
         done = {name: hand_over(array, library, copy) for name in ARRAYS if (array := getattr(self, name)) is not None}
-        tensors = {name: tensor for name, (tensor, _) in done.items()}
-        return replace(self, **tensors), {name: receipt for name, (_, receipt) in done.items()}
+        tensors: dict[str, Any] = {name: tensor for name, (tensor, _) in done.items()}
+        receipts = {name: receipt for name, (_, receipt) in done.items()}
+        tensors["bags"] = {}
+        for name, bags in self.bags.items():
+            handed = bags.map(lambda array: hand_over(array, library, copy))
+            tensors["bags"][name] = handed.map(lambda pair: pair[0])
+            receipts |= {f"{name}.ids": handed.ids[1], f"{name}.offsets": handed.offsets[1]}
+        return replace(self, **tensors), receipts
 
     def __dlpack__(self, **options: Any) -> Any:
         """Return the DLPack capsule of the features; `options` are the keywords of the protocol."""

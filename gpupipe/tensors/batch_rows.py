@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 
 from gpupipe.errors import ConfigError
+from gpupipe.tensors.bags import IdBags
 from gpupipe.tensors.batch import ARRAYS, TensorBatch
 from gpupipe.tensors.exchange import from_dlpack, to_torch
 from gpupipe.tensors.handover_obstacles import on_device
@@ -111,6 +112,31 @@ def arrays_of(batch: TensorBatch[Any]) -> dict[str, InMemory]:
                 fix="reshape or convert it",
             )
     return found
+
+
+def bag_tensors(bags: IdBags[Any]) -> IdBags[Tensor]:
+    """Return bags as int32 tensors over the same memory, or over a copy of read-only memory."""
+
+    def to_tensor(array: Any) -> Tensor:
+        array = as_array(array)
+        return _tensor(array.copy() if _is_read_only(array) else array, torch.int32)
+
+    return bags.map(to_tensor)
+
+
+def take_bags(bags: IdBags[Tensor], index: RowIndex) -> IdBags[Tensor]:
+    """Return the bags of the rows of an index as copies, or those of a slice with a view of their ids."""
+    if isinstance(index, slice):
+        ends = bags.offsets[index.start : index.stop + 1]
+        return IdBags(bags.ids[int(ends[0]) : int(ends[-1])], ends - ends[0])
+    rows = torch.as_tensor(index, device=bags.offsets.device)
+    starts = bags.offsets[rows]
+    lengths = bags.offsets[rows + 1] - starts
+    offsets = torch.zeros(len(rows) + 1, dtype=torch.int32, device=rows.device)
+    offsets[1:] = lengths.cumsum(0)
+    n_items = int(offsets[-1])
+    shifts = torch.repeat_interleave(starts - offsets[:-1], lengths, output_size=n_items)
+    return IdBags(bags.ids[shifts + torch.arange(n_items, device=rows.device)], offsets)
 
 
 def to_rows(arrays: Mapping[str, InMemory], *, packed: bool) -> BatchRows:

@@ -13,7 +13,17 @@ from torch.utils.data import IterableDataset, get_worker_info
 
 from gpupipe.errors import ConfigError, DeviceError
 from gpupipe.tensors.batch import TensorBatch
-from gpupipe.tensors.batch_rows import BatchRows, InMemory, RowIndex, arrays_of, as_array, packed_bytes, to_rows
+from gpupipe.tensors.batch_rows import (
+    BatchRows,
+    InMemory,
+    RowIndex,
+    arrays_of,
+    as_array,
+    bag_tensors,
+    packed_bytes,
+    take_bags,
+    to_rows,
+)
 from gpupipe.tensors.prefetch import CudaMover, Tensors, move_batches
 from gpupipe.tensors.shuffle import Epochs, RankBatches, permutation
 from gpupipe.typing import HostArray
@@ -73,7 +83,7 @@ class Batches(IterableDataset[TensorBatch[Tensor]]):
     TensorBatch
         features float32 (b, d); ids int32 (b, c); target int64 (b,) for class codes, float32 (b,) for regression,
         (b, k) for several targets; weight float32 (b,). The arrays may be views of one buffer of b rows, so they are
-        not always contiguous.
+        not always contiguous. bags: ids int32 (items of the b rows,), offsets int32 (b + 1,), from 0.
 
     Raises
     ------
@@ -123,7 +133,11 @@ class Batches(IterableDataset[TensorBatch[Tensor]]):
         self._metadata = batch.metadata
         self._shard = RankBatches(len(batch), batch_size, rank, world_size, drop_last)
         self._epochs = Epochs()
-        self._rows, self._device = _place(arrays_of(batch), shuffle, _device(device), device_share)
+        bags = {name: bag_tensors(each) for name, each in batch.bags.items()}
+        n_bytes = sum(array.nbytes for each in bags.values() for array in each)
+        self._rows, self._device = _place(arrays_of(batch), shuffle, _device(device), device_share, n_bytes)
+        place = "cpu" if self._rows.on_host else self._device
+        self._bags = {name: each.map(lambda array: array.to(place)) for name, each in bags.items()}
         self.placement = "host" if self._device.type == "cpu" else "streamed" if self._rows.on_host else "device"
 
     def __len__(self) -> int:
@@ -145,13 +159,18 @@ class Batches(IterableDataset[TensorBatch[Tensor]]):
         return self._batches(self._epochs.next(worker), worker)
 
     def _batches(self, epoch: int, worker: Any | None) -> Iterator[TensorBatch[Tensor]]:
-        for tensors in self._tensors(self._jobs(epoch, worker)):
-            yield TensorBatch(**self._rows.cut(tensors), metadata=self._metadata)
+        order = self._order(epoch) if self._shuffle else None
+        # A prefetching thread takes the rows in advance, so bags have their own iterator of the same rows.
+        own, rows = self._jobs(order, worker), self._jobs(order, worker)
+        for tensors, at in zip(self._tensors(own), rows, strict=True):
+            bags = {
+                name: take_bags(each, at).map(lambda array: array.to(self._device)) for name, each in self._bags.items()
+            }
+            yield TensorBatch(**self._rows.cut(tensors), metadata=self._metadata, bags=bags)
 
-    def _jobs(self, epoch: int, worker: Any | None) -> Iterator[RowIndex]:
+    def _jobs(self, order: HostArray | Tensor | None, worker: Any | None) -> Iterator[RowIndex]:
         """Yield the row index of each batch; workers take the batches in turn."""
         first, workers = (0, 1) if worker is None else (worker.id, worker.num_workers)
-        order = self._order(epoch) if self._shuffle else None
         for step in range(first, len(self), workers):
             bounds = self._shard.bounds(step)
             yield bounds if order is None else order[bounds]
@@ -192,7 +211,9 @@ def _device(device: Any) -> Any:
     return wanted
 
 
-def _place(arrays: dict[str, InMemory], packed: bool, wanted: Any, share: float) -> tuple[BatchRows, Any]:
+def _place(
+    arrays: dict[str, InMemory], packed: bool, wanted: Any, share: float, bag_bytes: int
+) -> tuple[BatchRows, Any]:
     """Return the rows that batches are taken from, and the device of the batches."""
     features = arrays["features"]
     source = torch.device("cpu") if isinstance(features, np.ndarray) else features.device
@@ -204,7 +225,7 @@ def _place(arrays: dict[str, InMemory], packed: bool, wanted: Any, share: float)
     rows = to_rows(arrays, packed=packed)
     if wanted is None or wanted.type == "cpu":
         return rows, source
-    return (rows.to(wanted) if _fits(rows.nbytes, wanted, share) else rows), wanted
+    return (rows.to(wanted) if _fits(rows.nbytes + bag_bytes, wanted, share) else rows), wanted
 
 
 def _fits(n_bytes: int, device: Any, share: float) -> bool:

@@ -13,6 +13,7 @@ from gpupipe.config import Config, ModelEntry
 from gpupipe.config.event_ops import entity_columns
 from gpupipe.features.history.derivation import Derivation, derived_ops, key_columns
 from gpupipe.features.ops.base import FeatureOp
+from gpupipe.features.ops.list_ids import without_bags
 from gpupipe.features.program.fit import fit_features
 from gpupipe.features.program.fitted import FittedFeatures, write_matrix
 from gpupipe.features.program.target import Target
@@ -51,10 +52,10 @@ class TrainedModel:
 
     def drop_unread_features(self) -> TrainedModel:
         """Return the model with only those features that it reads: members of an ensemble may read no dense columns."""
-        columns = self.model.columns_read()
-        if len(columns) in (0, len(self.features.features)):
-            return self
-        return replace(self, features=self.features.of_columns(columns), model=self.model.of_columns(columns))
+        columns, features = self.model.columns_read(), without_bags(self.features)
+        if len(columns) in (0, len(features.features)):
+            return replace(self, features=features)
+        return replace(self, features=features.of_columns(columns), model=self.model.of_columns(columns))
 
 
 @dataclass(frozen=True)

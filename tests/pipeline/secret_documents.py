@@ -68,6 +68,7 @@ features:
   - sessions: {table: ospreys, gap: 29h, prefix: bay_}
   - time_since: {table: ospreys, columns: [tariff], prefix: fig_, gap: 1d}
   - rfm: {table: ospreys, amount: tariff, prefix: box_, gap: 1d}
+  - last_events: {table: ospreys, columns: [tariff], prefix: tea_, gap: 1d}
 models: [gaussian_nb]
 report: {plots: false, title: cassowary chart}
 """,
@@ -116,6 +117,7 @@ features:
   - list_stats: {columns: thistle, prefix: gneiss_}
   - list_hash: {columns: thistle, prefix: marl_, buckets: 2}
   - list_columns: {columns: thistle, prefix: tufa_, size: 1}
+  - list_ids: {columns: thistle, prefix: chert_, levels: [fescue glen]}
   - drop: {columns: [quartz, mizzen]}
   - encode: {columns: orchard}
   - auto: {columns: "@numeric"}
@@ -215,6 +217,7 @@ _OPS = {
     "aggregate": "columns: [harbour]", "lag": "columns: [harbour], periods: [7d]", "difference": "columns: [harbour]",
     "rolling": "columns: [harbour], windows: [31d]", "decay": "columns: [harbour], half_life: [33d]",
     "sessions": "gap: 29h", "time_since": "columns: [harbour]", "rfm": "amount: harbour",
+    "last_events": "columns: [harbour]",
 }  # fmt: skip
 NIGHTLY["history of the main table"] %= "\n".join(
     f"  - {op}: {{key: [velvet], time: moment, {own}, prefix: {op[:3]}_own_}}" for op, own in _OPS.items()

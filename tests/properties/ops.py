@@ -295,6 +295,11 @@ def decayed(draw: Draw, columns: Columns, events: dict[str, list[str]]) -> Setti
     return {"columns": measured(draw, events), "half_life": draw(SPANS)}
 
 
+def ended(draw: Draw, columns: Columns, events: dict[str, list[str]]) -> Settings:
+    chosen = some(draw, events["numeric"] + events["boolean"] + events["categorical"], most=2)
+    return {"columns": chosen or [], "size": draw(st.sampled_from([1, 3]))}
+
+
 def since(draw: Draw, columns: Columns, events: dict[str, list[str]]) -> Settings:
     return {"columns": measured(draw, events), "of": ["last", "first"], "unit": draw(UNITS)}
 
@@ -349,6 +354,7 @@ LISTS: dict[str, Callable[[Draw, Columns], Settings | None]] = {
     "list_stats": of_lists({}),
     "list_hash": of_lists({"buckets": st.sampled_from([2, 5]), "value": st.sampled_from(["count", "binary"])}),
     "list_columns": of_lists({"size": st.sampled_from([1, 3]), "last": st.booleans()}),
+    "list_ids": of_lists({"max_levels": st.sampled_from([None, 2]), "buckets": st.sampled_from([None, 3])}),
 }
 KEYED: dict[str, Callable[[Draw, Columns], Settings | None]] = {
     "aggregate": keyed(aggregated),
@@ -359,6 +365,7 @@ KEYED: dict[str, Callable[[Draw, Columns], Settings | None]] = {
     "sessions": keyed(lambda draw, columns, events: {"gap": draw(SPANS), "unit": draw(UNITS)}),
     "time_since": keyed(since),
     "rfm": keyed(spent),
+    "last_events": keyed(ended),
 }
 EVERY = ROW_WISE | TEXTS | LISTS | KEYED
 # Ops that sum floats: the last digits may depend on the order of rows.
@@ -378,9 +385,12 @@ def listed(
         settings = makers[name](draw, columns)
         if name == "text_vectors" and settings is not None and table.target != "none":
             settings |= {"target": draw(st.booleans()), "folds": FOLDS}
-        nothing = name in ("lag", "difference") and settings is not None and not settings["columns"]
+        nothing = name in ("lag", "difference", "last_events") and settings is not None and not settings["columns"]
         if settings is not None and not nothing:
             ops.append({name: settings})
+            if name == "last_events":
+                made = [f"{settings['prefix']}{each}_last_{settings['size']}" for each in settings["columns"]]
+                ops.append({"list_stats": {"columns": made, "prefix": columns.name()}})
     return ops
 
 

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from gpupipe.tensors.bags import IdBags
 from gpupipe.tensors.batch import Metadata, TensorBatch
 from gpupipe.tensors.batches import Batches
 
@@ -22,7 +23,9 @@ def table(make: Make, target: str = "int64", order: Any = "F") -> TensorBatch:
     row = np.arange(N)
     features = np.asarray(row[:, None] + np.arange(D) / 8, "float32", order=order)
     ids = np.asarray(row[:, None] + np.arange(C), "int32", order=order)
-    return TensorBatch(make(features), make(ids), make(row.astype(target)), make((row / 4).astype("float32")), METADATA)
+    weight, offsets = (row / 4).astype("float32"), np.append(0, np.cumsum(row % 3)).astype("int32")
+    bags = {"tags": IdBags(make(np.repeat(row, row % 3).astype("int32")), make(offsets))}
+    return TensorBatch(make(features), make(ids), make(row.astype(target)), make(weight), METADATA, bags)
 
 
 def check_rows(batch: TensorBatch, target: str = "int64") -> None:
@@ -38,6 +41,10 @@ def check_rows(batch: TensorBatch, target: str = "int64") -> None:
     assert (batch.features.cpu() == row.cpu()[:, None] + torch.arange(D) / 8).all()
     assert (ids.cpu() == row.cpu()[:, None] + torch.arange(C)).all()
     assert (weight == row / 4).all()
+    tags, n_items = batch.bags["tags"], row.long() % 3
+    assert tags.ids.dtype is tags.offsets.dtype is torch.int32 and tags.ids.device == row.device
+    assert (tags.ids == row.long().repeat_interleave(n_items)).all()
+    assert tags.offsets.tolist() == [0, *n_items.cumsum(0).tolist()]
 
 
 def rows_of(batches: Any) -> list[int]:

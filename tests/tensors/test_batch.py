@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from dataclasses import replace
 from typing import Any
 
 import array_api_strict
@@ -16,6 +17,7 @@ from hypothesis.extra import numpy as arrays
 from gpupipe.backends import choose
 from gpupipe.errors import ConfigError, DataError
 from gpupipe.tensors import batch as module
+from gpupipe.tensors.bags import IdBags
 from gpupipe.tensors.batch import EXACT_IDS, Metadata, TensorBatch
 from tests.backends import double
 
@@ -55,9 +57,14 @@ def test_to_hands_over_all_arrays_and_keeps_their_roles() -> None:
     batch = TensorBatch.of_matrix(
         matrix([[1, 2, 3], [4, 5, 4]]), {"c": 5}, target=np.array([0, 1]), weight=np.ones(2, "float32"), metadata=known
     )
+    batch = replace(batch, bags={"tags": IdBags(np.array([3, 4, 0], "int32"), np.array([0, 1, 3], "int32"))})
     found, receipts = batch.hand_over("torch")
-    assert list(receipts) == ["features", "ids", "target", "weight"]
+    assert list(receipts) == ["features", "ids", "target", "weight", "tags.ids", "tags.offsets"]
     for name, receipt in receipts.items():
+        if "." in name:
+            mine, theirs = ((each.bags["tags"]._asdict()[name.partition(".")[2]]) for each in (batch, found))
+            assert receipt.pointer == mine.ctypes.data == theirs.data_ptr()
+            continue
         assert receipt.pointer == getattr(batch, name).ctypes.data == getattr(found, name).data_ptr()
         assert not receipt.copied
     assert found.metadata is batch.metadata
@@ -66,7 +73,7 @@ def test_to_hands_over_all_arrays_and_keeps_their_roles() -> None:
     assert found.target.dtype is torch.int64
     assert repr(found) == (
         "<TensorBatch of torch: features (2, 2) torch.float32, ids (2, 1) torch.int32, target (2,) torch.int64, "
-        "weight (2,) torch.float32>"
+        "weight (2,) torch.float32, bags['tags'] (3,) torch.int32>"
     )
 
 

@@ -51,9 +51,10 @@ class TextCorpus:
 class DerivedColumn:
     """A column computed by a derived op.
 
-    `values` are float32, NaN where null, or integer codes with the levels of the column `like`. `inputs` are the
-    columns that it is derived from, such as ``orders.spend``. For `has_scale`, see `gpupipe.table.schema.Column`.
-    With `texts`, `values` are the positions of the texts of the rows, int32, until columns are learned from them.
+    `values` are float32, NaN where null; integer codes with the levels of the column `like`; or lists in the layout of
+    `gpupipe.table.list_columns`. `inputs` are the columns that it is derived from, such as ``orders.spend``. For
+    `has_scale`, see `gpupipe.table.schema.Column`. With `texts`, `values` are the positions of the texts of the rows,
+    int32, until columns are learned from them.
     """
 
     name: str
@@ -67,6 +68,11 @@ class DerivedColumn:
     def made(self) -> dict[str, tuple[str, ...]]:
         """The columns that the op makes, now or once they are learned, each with its inputs."""
         return dict.fromkeys((self.name,) if self.texts is None else self.texts.names, self.inputs)
+
+    @property
+    def is_list(self) -> bool:
+        """True if the values are lists."""
+        return self.like is not None and self.like.kind == "list"
 
     @property
     def column(self) -> Column:
@@ -100,6 +106,10 @@ class DerivedOp(FeatureOp):
     def with_arrays(self, arrays: Mapping[str, HostArray]) -> DerivedOp:
         """Return the op with the result of `arrays`; raise ValueError or KeyError if it is malformed."""
         return self
+
+    def made_lists(self) -> tuple[str, ...]:
+        """Return the list columns that the op makes, which are not in the input."""
+        return ()
 
     def key_columns(self) -> tuple[str, ...]:
         """Return the columns of the main table that identify the entity of a row; they are not features."""
@@ -242,7 +252,10 @@ def derive(
                     if name in main.table.schema or name in made:
                         what = f"column {name!r} already exists"
                         raise ConfigError(what, fix="set another prefix", names=[name])
-                made |= column.made
+                made |= {
+                    name: tuple(dict.fromkeys(chain.from_iterable(made.get(each, (each,)) for each in inputs)))
+                    for name, inputs in column.made.items()
+                }
                 if column.texts is not None:
                     texts[column.name] = replace(column.texts, op=i)
                 columns[column.column] = column.values

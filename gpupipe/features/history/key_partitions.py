@@ -13,6 +13,7 @@ from gpupipe.backends.out_of_memory import map_row_ranges
 from gpupipe.features.history.derivation import DerivedColumn
 from gpupipe.features.history.keys import EntityKeys
 from gpupipe.features.history.tables import DerivationSources, HistoryRows
+from gpupipe.table.blocks import concatenate_texts
 from gpupipe.typing import Array
 
 if TYPE_CHECKING:
@@ -76,11 +77,18 @@ def derive_partition(op: KeyedOp, sources: DerivationSources, keys: EntityKeys, 
 
 def merge_partitions(parts: Sequence[KeyPartition], sources: DerivationSources) -> Sequence[DerivedColumn]:
     """Return the columns of all rows from those of the partitions."""
+    from gpupipe.arrow_numpy import number_array
+
     first, derived = parts[0]
     if first is None:
         return derived
     xp, columns = sources.backend.xp, []
     for i, made in enumerate(derived):
+        if made.is_list:
+            order = xp.argsort(xp.concatenate([rows for rows, _ in parts]))
+            lists = concatenate_texts([some[i].values for _, some in parts])
+            columns.append(replace(made, values=lists.take(number_array(sources.backend.to_host(order)))))
+            continue
         values = xp.empty(sources.main.n_rows, made.values.dtype)
         for rows, some in parts:
             values[rows] = some[i].values

@@ -83,7 +83,8 @@ class HistoryRows:
                 fix=f"if its texts are JSON arrays, declare schema: {{{name}: list}}",
                 names=[name],
             )
-        self._encoded[name] = None
+        if not column.derived:
+            self._encoded[name] = None
         return column, self.table.texts[name]
 
     def host_columns(self, names: Sequence[str]) -> pa.Table:

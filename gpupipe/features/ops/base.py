@@ -23,9 +23,9 @@ MODULES = (
     "auto", "null_if", "impute", "standardize", "min_max", "robust_scale", "log1p", "yeo_johnson", "clip",
     "bucketize", "encode", "one_hot", "categorify", "frequency_encode", "target_encode", "hash_bucket", "cross",
     "group_stats", "datetime_parts", "cyclic", "haversine", "bearing", "arithmetic", "polynomial", "expression",
-    "aggregate", "lag", "difference", "rolling", "decay", "sessions", "time_since", "rfm", "drop", "kernel",
-    "text_hash", "text_counts", "text_vectors", "parse_number", "multi_hot", "list_stats", "list_hash",
-    "list_columns", "generate",
+    "aggregate", "lag", "difference", "rolling", "decay", "sessions", "time_since", "rfm", "last_events",
+    "drop", "kernel", "text_hash", "text_counts", "text_vectors", "parse_number", "multi_hot", "list_stats",
+    "list_hash", "list_columns", "list_ids", "generate",
 )  # fmt: skip
 
 OPS: Registry[type[FeatureOp]] = Registry(

@@ -9,7 +9,7 @@ from itertools import chain
 from typing import TYPE_CHECKING, ClassVar
 
 from gpupipe.errors import ConfigError
-from gpupipe.features.history.derivation import DerivedColumn
+from gpupipe.features.history.derivation import DerivedColumn, DerivedOp
 from gpupipe.features.ops.content_op import ContentOp
 from gpupipe.features.program.selection import resolve
 from gpupipe.names import is_glob
@@ -62,7 +62,7 @@ class ListOp(ContentOp):
     def selected(self, rows: HistoryRows) -> list[str]:
         """Return the columns that the selection matches; raise ConfigError if one of them has no lists."""
         listed = self.listed()
-        kinds = {column.name: column.kind for column in rows.table.schema if not column.derived}
+        kinds = {c.name: c.kind for c in rows.table.schema if not c.derived or c.kind == "list"}
         names = resolve(listed, kinds)
         for name in names:
             if kinds[name] != "list":
@@ -98,9 +98,11 @@ class ListOp(ContentOp):
 
 
 def list_columns(ops: Iterable[FeatureOp]) -> tuple[str, ...]:
-    """Return the columns that list ops name exactly, which are therefore read as lists."""
+    """Return the input columns that list ops name exactly, which are therefore read as lists."""
+    ops = tuple(ops)
     named = chain.from_iterable(op.listed() for op in ops if isinstance(op, ListOp))
-    return tuple(dict.fromkeys(name for name in named if name[:1] not in "@!" and not is_glob(name)))
+    made = set(chain.from_iterable(op.made_lists() for op in ops if isinstance(op, DerivedOp)))
+    return tuple(dict.fromkeys(name for name in named if not (name in made or name[:1] in "@!" or is_glob(name))))
 
 
 def encode_lists(name: str, sources: DerivationSources) -> tuple[Column, Lists]:

@@ -9,7 +9,7 @@ they are known (`gap`).
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Self
 
 from pydantic import Field, model_validator
@@ -315,7 +315,8 @@ class HistoryView:
         if self.table and not columns and not self.inputs:  # a count reads the keys only
             columns = self.sources.events[self.table].right
         sources = [f"{self.table}.{column}" if self.table else column for column in columns]
-        return DerivedColumn(name, self.array(values), tuple(dict.fromkeys((*sources, *self.inputs))), like)
+        found = DerivedColumn(name, values, tuple(dict.fromkeys((*sources, *self.inputs))), like)
+        return found if found.is_list else replace(found, values=self.array(values))
 
 
 def require_names(columns: Iterable[str] | str) -> tuple[str, ...]:

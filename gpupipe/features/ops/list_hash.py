@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, ClassVar, Literal
 
 from pydantic import Field
 
 from gpupipe.features.ops.base import OPS
 from gpupipe.features.ops.items_op import ListFeature, ListOp
+from gpupipe.typing import HostArray
 
 if TYPE_CHECKING:
     from gpupipe.table.list_columns import Lists
@@ -52,14 +53,19 @@ class ListHash(ListOp):
         """Yield the number of items of each bucket."""
         import numpy as np
 
-        from gpupipe.table.hash_buckets import bucket_codes
-        from gpupipe.table.level_text import canonical_text
-        from gpupipe.table.schema import FIRST_LEVEL
-
         codes, values = lists.codes
-        texts = [value if isinstance(value, str) else canonical_text(float(value)) or "" for value in values]
-        buckets = (bucket_codes(texts, self.buckets) - FIRST_LEVEL)[codes]
+        buckets = item_buckets(values, self.buckets)[codes]
         counts = np.bincount(buckets * len(lists) + lists.rows[lists.is_known], minlength=self.buckets * len(lists))
         counts = np.minimum(counts, 1) if self.value == "binary" else counts
         for row in counts.reshape(self.buckets, len(lists)):
             yield ListFeature(row.astype(np.float32))
+
+
+def item_buckets(values: Iterable[float | str], n_buckets: int) -> HostArray:
+    """Return the bucket of each item that is not null, int64, shape (len(values),)."""
+    from gpupipe.table.hash_buckets import bucket_codes
+    from gpupipe.table.level_text import canonical_text
+    from gpupipe.table.schema import FIRST_LEVEL
+
+    texts = [value if isinstance(value, str) else canonical_text(float(value)) or "" for value in values]
+    return bucket_codes(texts, n_buckets) - FIRST_LEVEL

@@ -54,19 +54,19 @@ def complete_rows(
 def _learn(
     derivation: Derivation, statistics: Statistics, is_preview: bool
 ) -> tuple[Derivation, tuple[LookedUpColumns, ...]]:
-    from gpupipe.features.ops.multi_hot import MultiHot
+    from gpupipe.features.ops.list_levels_op import ListLevelsOp
     from gpupipe.features.ops.text_vectors import TextVectors
 
     ops, made = list(derivation.ops), dict(derivation.made)
     found, n_folds = list[LookedUpColumns](), 0
     for name, distinct in derivation.texts.items():
         op = ops[distinct.op]
-        if isinstance(op, MultiHot):
+        if isinstance(op, ListLevelsOp):
             of_rows = statistics.backend.to_host(statistics.weight_sums([_positions(name, distinct)])[0])
-            ops[distinct.op], names, indicators = op.learn(distinct.values, distinct.column, of_rows)
+            ops[distinct.op], names, columns = op.learn(distinct.values, distinct.column, of_rows)
             _require_new(names, statistics, op)
-            made |= dict.fromkeys(names, (distinct.column,))
-            found.append(_looked_up(name, names, indicators))
+            made |= dict.fromkeys(names, made.get(distinct.column, (distinct.column,)))
+            found.append(_looked_up(name, names, columns))
             continue
         assert isinstance(op, TextVectors)
         n_targets = _require_target(op, statistics, is_preview)

@@ -8,7 +8,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from gpupipe.errors import ConfigError
-from gpupipe.table.schema import FIRST_LEVEL, NULL, Column
+from gpupipe.table.schema import FIRST_LEVEL, NULL, UNSEEN_TEXT, Column
 
 if TYPE_CHECKING:
     from gpupipe.backends.base import Backend
@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     from gpupipe.inference.model import Model
     from gpupipe.typing import HostArray
     from gpupipe_kernels.engines import HostEngine
-
-UNSEEN_LEVEL = "\0unseen"  # equal to no level: Arrow strings from files do not start with NUL
 
 
 @dataclass(frozen=True)
@@ -58,7 +56,7 @@ class TextDeriver:
 
 @dataclass(frozen=True)
 class ListDeriver:
-    """The columns that a list op computes from one list column, `source`."""
+    """The columns that a list op computes from one list column, `source`, which may be a list of a history."""
 
     op: ListOp
     source: Column
@@ -96,6 +94,7 @@ def content_derivers(
     from gpupipe.features.ops.content_op import ContentOp
     from gpupipe.features.ops.distinct_text_op import TextOp
     from gpupipe.features.ops.items_op import ListOp
+    from gpupipe.features.ops.last_events import made_lists
 
     ops = [op for op in derivation.ops if isinstance(op, ContentOp)] if derivation is not None else []
     if derivation is None or not ops:
@@ -107,11 +106,12 @@ def content_derivers(
         raise ConfigError(what, fix="pip install pyarrow") from None
     host = choose("cpu", DeviceOptions(engine=engine))
     derivers: list[TextDeriver | ListDeriver] = []
+    lists = {column.name: column for column in (*derivation.schema, *made_lists(derivation))}
     for op in ops:
         if isinstance(op, TextOp):
             derivers += [TextDeriver(op, name, host, strip) for name in op.listed()]
         elif isinstance(op, ListOp):
-            derivers += [ListDeriver(op, derivation.schema[name]) for name in op.listed()]
+            derivers += [ListDeriver(op, lists[name]) for name in op.listed()]
     return tuple(derivers)
 
 
@@ -131,7 +131,10 @@ def derive_history(
     for name in inputs:
         if name in table.schema and table.schema[name].derived:
             column = table.schema[name]
-            values = _raw_values(column, model.backend.to_host(table.column(name)).tolist())
+            if column.kind == "list":
+                values = table.texts[name].to_pylist()
+            else:
+                values = _raw_values(column, model.backend.to_host(table.column(name)).tolist())
         elif name in given.arrow.column_names and not all(name in row for row in rows):  # the cut-off
             values = given.arrow.column(name).to_pylist()
         else:
@@ -147,5 +150,5 @@ def _raw_values(column: Column, cells: list[Any]) -> list[Any]:
         return [None if value != value else value for value in cells]
     levels = column.levels or ()
     return [
-        levels[code - FIRST_LEVEL] if code >= FIRST_LEVEL else None if code == NULL else UNSEEN_LEVEL for code in cells
+        levels[code - FIRST_LEVEL] if code >= FIRST_LEVEL else None if code == NULL else UNSEEN_TEXT for code in cells
     ]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any, Literal, get_args
 
 import numpy as np
@@ -10,6 +11,7 @@ import numpy as np
 from gpupipe.backends import choose
 from gpupipe.backends.cpu.memory import copy_of
 from gpupipe.config import Config
+from gpupipe.features.ops.list_ids import bags_of, list_ids_of
 from gpupipe.features.program.fitted import FittedFeatures, write_matrix
 from gpupipe.pipeline.api.arguments import WarningListener, python_errors, require_choice, with_client, with_data
 from gpupipe.tasks import View
@@ -126,8 +128,8 @@ class FeatureAccess:
         Returns
         -------
         train, test : TensorBatch
-            With ``features`` (float32), ``ids`` (integer codes by column), ``target``, and ``metadata`` (names,
-            vocabularies and labels).
+            With ``features`` (float32), ``ids`` (integer codes by column), ``bags`` (those of the op ``list_ids``),
+            ``target``, and ``metadata`` (names, vocabularies and labels).
 
         Raises
         ------
@@ -178,15 +180,19 @@ def _batch(
 ) -> TensorBatch[Array]:
     ids = {f.name: f.n_codes for f in features.features if f.n_codes} if view == "embedding" else {}
     levels = {state["column"]: tuple(state["levels"]) for state in features.states if state["op"] == "Categorify"}
+    numbered = list_ids_of(features.derivation)
     metadata = Metadata(
         names=tuple(name for name in features.names if name not in ids),
-        vocabularies={name: levels[name] for name in ids if name in levels},
+        vocabularies={name: levels[name] for name in ids if name in levels}
+        | {bag: tuple(op.known_levels(name)) for bag, (op, name) in numbered.items()},
+        bag_cardinalities={bag: op.n_ids(name) for bag, (op, name) in numbered.items()},
         labels=tuple(own.labels for own in job.goal.targets if own.labels) or job.goal.labels,
         task=job.goal.task,
         targets=job.goal.names if job.goal.targets else (),
     )
     weight = None if job.weights is None else job.backend.to_device(job.weights[mask].astype(np.float32))
-    return TensorBatch.of_matrix(X, ids, target=_target(job, mask, codes), weight=weight, metadata=metadata)
+    batch = TensorBatch.of_matrix(X, ids, target=_target(job, mask, codes), weight=weight, metadata=metadata)
+    return replace(batch, bags=bags_of(features.derivation, job.table.texts, job.backend, mask))
 
 
 def _target(job: Job, mask: Array, codes: str) -> Array | None:

@@ -27,6 +27,7 @@ from gpupipe.features.history.derivation import DerivedOp, derive, derived_ops, 
 from gpupipe.features.history.tables import DerivationSources, HistoryRows
 from gpupipe.features.ops.base import FeatureOp
 from gpupipe.features.ops.items_op import list_columns
+from gpupipe.features.ops.list_ids import bags_of
 from gpupipe.features.program.fit import fit_features
 from gpupipe.features.program.fitted import FittedFeatures, write_matrix
 from gpupipe.features.program.target import Target
@@ -43,6 +44,7 @@ from gpupipe.table.frames import frame_to_arrow, is_dask_frame, is_frame
 from gpupipe.table.schema import DeclaredColumn, declare, declare_lists
 from gpupipe.table.time_columns import is_text, iso_times, read_as_times
 from gpupipe.tasks import View
+from gpupipe.tensors.bags import IdBags
 from gpupipe.training.fit import feature_target
 from gpupipe.training.preparation.target import SingleTask, TargetColumn, all_known, infer_goal, target_values
 from gpupipe.typing import Array
@@ -184,6 +186,42 @@ class FeatureProgram(TransformerMixin, BaseEstimator):  # type: ignore[misc]  # 
             self._record_columns(X, reset=False)
             return transform_frame(self.fitted_, X, self.device)
         return self._transformed(X)
+
+    def bags(self, X: Any) -> dict[str, IdBags[Array]]:
+        """Return the ids of the lists of `X`, of each column of the op ``list_ids``.
+
+        Parameters
+        ----------
+        X : frame
+            As for `fit`, except Dask DataFrames.
+
+        Returns
+        -------
+        dict of str to (ids, offsets)
+            Column to arrays of int32, shapes (n_items,) and (n_rows + 1,): the ids of row i are
+            ``ids[offsets[i] : offsets[i + 1]]``. As for the matrix, they are NumPy arrays, or CuPy arrays if `device`
+            is "gpu".
+
+        Raises
+        ------
+        SchemaError
+            If a column is missing, or has other values than lists.
+        DataError
+            If `X` is not a frame.
+
+        Examples
+        --------
+        >>> import gpupipe as gp
+        >>> import pandas as pd
+        >>> frame = pd.DataFrame({"tags": [["red"], ["blue", "red"]], "x": [1.0, 2.0]})
+        >>> program = gp.FeatureProgram([{"list_ids": "tags"}]).fit(frame)
+        >>> program.bags(pd.DataFrame({"tags": [["red", "new"], []], "x": [0.0, 0.0]}))
+        {'tags': IdBags(ids=array([4, 1], dtype=int32), offsets=array([0, 2, 2], dtype=int32))}
+        """
+        check_is_fitted(self)
+        backend = choose("gpu" if self.device == "gpu" else "cpu")
+        table = self.fitted_.encode(self._arrow(X, reset=False), backend)
+        return bags_of(self.fitted_.derivation, table.texts, backend)
 
     def get_feature_names_out(self, input_features: Any = None) -> Array:
         """Return the names of the output columns, ndarray of str, shape (n_outputs,)."""
