@@ -69,7 +69,7 @@ class TensorBatch(Generic[A]):
     metadata : Metadata
         Names of the columns, vocabularies and class labels.
     bags : mapping of str to IdBags
-        Lists of the op ``list_ids``, as ``(ids, offsets)``: int32, shapes (n_items,) and (n + 1,). The ids of row i are
+        Lists of the op ``bag_ids``, as ``(ids, offsets)``: int32, shapes (n_items,) and (n + 1,). The ids of row i are
         ``ids[offsets[i] : offsets[i + 1]]``.
 
     Raises

@@ -134,7 +134,7 @@ class Batches(IterableDataset[TensorBatch[Tensor]]):
         self._shard = RankBatches(len(batch), batch_size, rank, world_size, drop_last)
         self._epochs = Epochs()
         bags = {name: bag_tensors(each) for name, each in batch.bags.items()}
-        n_bytes = sum(array.nbytes for each in bags.values() for array in each)
+        n_bytes = sum(each.ids.nbytes + each.offsets.nbytes for each in bags.values())
         self._rows, self._device = _place(arrays_of(batch), shuffle, _device(device), device_share, n_bytes)
         place = "cpu" if self._rows.on_host else self._device
         self._bags = {name: each.map(lambda array: array.to(place)) for name, each in bags.items()}

@@ -12,8 +12,8 @@ from gpupipe.backends.base import Backend
 from gpupipe.config import Config, ModelEntry
 from gpupipe.config.event_ops import entity_columns
 from gpupipe.features.history.derivation import Derivation, derived_ops, key_columns
+from gpupipe.features.ops.bag_ids import without_bags
 from gpupipe.features.ops.base import FeatureOp
-from gpupipe.features.ops.list_ids import without_bags
 from gpupipe.features.program.fit import fit_features
 from gpupipe.features.program.fitted import FittedFeatures, write_matrix
 from gpupipe.features.program.target import Target

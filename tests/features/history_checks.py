@@ -10,8 +10,10 @@ import pytest
 
 from gpupipe.backends import choose
 from gpupipe.features.history.derivation import derive
+from gpupipe.features.history.key_partitions import derive_partition, merge_partitions
 from gpupipe.features.history.tables import DerivationSources, HistoryRows
 from gpupipe.features.ops.lag import Lag
+from gpupipe.features.ops.last_events import LastEvents
 from gpupipe.features.ops.text_counts import TextCounts
 from gpupipe.features.ops.text_hash import TextHash
 from gpupipe.features.ops.text_vectors import TextVectors
@@ -24,7 +26,7 @@ from gpupipe.table.encode import encode
 from gpupipe.table.schema import declare
 from tests.backends import double
 from tests.backends.double import DeviceDouble
-from tests.features.histories import SINGLE_SERIES, ops_of, rows, sources
+from tests.features.histories import ORDERS, OWN, SINGLE_SERIES, ops_of, rows, sources
 
 N = 40
 SIZES = "device/arrays.py"  # `item` reads the one number of a compaction
@@ -83,6 +85,19 @@ def test_every_op_equals_the_host_and_no_row_leaves_the_device() -> None:
     assert list(there.engines) == ["cuda"]
     assert (use.bytes_to_host, strayed(), use.fallbacks) == (0, [], ())
     assert use.bytes_to_device < 4 * 4 * N + 200  # int32 codes of three key columns that the host has read, and tables
+
+
+def test_lists_of_events_equal_the_host() -> None:
+    ops = [LastEvents.model_validate(each | {"columns": ["spend", "kind"], "size": 3}) for each in (OWN, ORDERS)]
+    device, host = DeviceDouble(), choose("cpu")
+    found, expected = (derive(ops, sources(backend, N))[0] for backend in (device, host))
+    for name in (made for op in ops for made in op.made_lists()):
+        assert found.texts[name].equals(expected.texts[name])
+    keys = ops[1].keys(there := sources(device, N))
+    parts = [derive_partition(ops[1], there, keys, a, b) for a, b in ((0, 2), (2, keys.size))]
+    for column in merge_partitions(parts, there):
+        lists: Any = column.values
+        assert lists.to_pylist() == expected.texts[column.name].to_pylist()
 
 
 TEXTS = [

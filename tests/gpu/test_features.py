@@ -72,7 +72,7 @@ OPS_BY_NAME: dict[str, list[dict[str, Any]]] = {
     "list_stats": [{"list_stats": {"columns": ["tags", "vector"]}}],
     "list_hash": [{"list_hash": {"columns": ["tags"], "buckets": 4}}],
     "list_columns": [{"list_columns": {"columns": ["vector"]}}],
-    "list_ids": [{"list_ids": {"columns": ["tags"]}}],
+    "bag_ids": [{"bag_ids": {"columns": ["tags"]}}],
     "last_events": [
         {"last_events": {"key": "city", "time": "since", "columns": ["plan", "age"], "size": 3}},
         {"list_stats": {"columns": ["plan_last_3", "age_last_3"]}},

@@ -117,7 +117,7 @@ features:
   - list_stats: {columns: thistle, prefix: gneiss_}
   - list_hash: {columns: thistle, prefix: marl_, buckets: 2}
   - list_columns: {columns: thistle, prefix: tufa_, size: 1}
-  - list_ids: {columns: thistle, prefix: chert_, levels: [fescue glen]}
+  - bag_ids: {columns: thistle, prefix: chert_, levels: [fescue glen]}
   - drop: {columns: [quartz, mizzen]}
   - encode: {columns: orchard}
   - auto: {columns: "@numeric"}

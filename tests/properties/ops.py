@@ -354,7 +354,7 @@ LISTS: dict[str, Callable[[Draw, Columns], Settings | None]] = {
     "list_stats": of_lists({}),
     "list_hash": of_lists({"buckets": st.sampled_from([2, 5]), "value": st.sampled_from(["count", "binary"])}),
     "list_columns": of_lists({"size": st.sampled_from([1, 3]), "last": st.booleans()}),
-    "list_ids": of_lists({"max_levels": st.sampled_from([None, 2]), "buckets": st.sampled_from([None, 3])}),
+    "bag_ids": of_lists({"max_levels": st.sampled_from([None, 2]), "buckets": st.sampled_from([None, 3])}),
 }
 KEYED: dict[str, Callable[[Draw, Columns], Settings | None]] = {
     "aggregate": keyed(aggregated),

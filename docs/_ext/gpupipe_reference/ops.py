@@ -36,7 +36,7 @@ GROUPS: dict[str, tuple[str, tuple[str, ...]]] = {
     ),
     "Generated features": ("Combinations that are tried, and kept if they help.", ("generate",)),
     "Text": ("Numbers of texts.", ("text_vectors", "text_hash", "text_counts", "parse_number")),
-    "Lists": ("Numbers of lists.", ("multi_hot", "list_stats", "list_hash", "list_columns", "list_ids")),
+    "Lists": ("Numbers of lists.", ("multi_hot", "list_stats", "list_hash", "list_columns", "bag_ids")),
     "History of a key": (
         "Statistics of earlier rows or events of the same key. No event after the cut-off is used.",
         ("aggregate", "lag", "difference", "rolling", "decay", "sessions", "time_since", "rfm", "last_events"),

@@ -25,7 +25,7 @@ MODULES = (
     "group_stats", "datetime_parts", "cyclic", "haversine", "bearing", "arithmetic", "polynomial", "expression",
     "aggregate", "lag", "difference", "rolling", "decay", "sessions", "time_since", "rfm", "last_events",
     "drop", "kernel", "text_hash", "text_counts", "text_vectors", "parse_number", "multi_hot", "list_stats",
-    "list_hash", "list_columns", "list_ids", "generate",
+    "list_hash", "list_columns", "bag_ids", "generate",
 )  # fmt: skip
 
 OPS: Registry[type[FeatureOp]] = Registry(

@@ -28,10 +28,10 @@ class LastEvents(HistoryOp):
 
     Each row sees the earlier rows of its `key`; with `table`, it sees the events of its entity before the cut-off.
     Without such rows the list is empty. Null values are null items. Of events to predict from, levels that the training
-    table does not have are one unseen item. Later ops select the new column by its name: ``list_ids`` for networks,
+    table does not have are one unseen item. Later ops select the new column by its name: ``bag_ids`` for networks,
     ``list_stats``, ``multi_hot``, ``list_hash``, ``list_columns``.
 
-    Output: ``product_last_20``: a list column, which is no feature by itself. Booleans are 0 and 1.
+    Output: ``product_last_20``: a list column, of which later ops make features. Booleans are 0 and 1.
 
     Examples:
         >>> import pandas as pd

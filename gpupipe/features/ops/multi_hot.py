@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, ClassVar
 from pydantic import Field
 
 from gpupipe.features.ops.base import OPS
-from gpupipe.features.ops.list_levels_op import ListLevelsOp
+from gpupipe.features.ops.levels_op import ListLevelsOp
 from gpupipe.typing import HostArray
 
 if TYPE_CHECKING:

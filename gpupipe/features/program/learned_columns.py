@@ -54,7 +54,7 @@ def complete_rows(
 def _learn(
     derivation: Derivation, statistics: Statistics, is_preview: bool
 ) -> tuple[Derivation, tuple[LookedUpColumns, ...]]:
-    from gpupipe.features.ops.list_levels_op import ListLevelsOp
+    from gpupipe.features.ops.levels_op import ListLevelsOp
     from gpupipe.features.ops.text_vectors import TextVectors
 
     ops, made = list(derivation.ops), dict(derivation.made)

@@ -47,8 +47,6 @@ def _of_features(features: FittedFeatures) -> Iterator[str]:
     for op in () if features.derivation is None else features.derivation.ops:
         if isinstance(op, ContentOp):
             yield f"{op.title()} of {', '.join(op.columns)}, which reads {op.READS}"
-        elif made := op.made_lists():
-            yield f"{op.title()}, which makes lists: {', '.join(made)}"
     for column in features.schema:
         if column.hash_of is not None:
             name = "hash_bucket" if column.levels is None else "categorify with given or shared levels, or buckets,"

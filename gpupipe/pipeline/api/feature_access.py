@@ -11,7 +11,7 @@ import numpy as np
 from gpupipe.backends import choose
 from gpupipe.backends.cpu.memory import copy_of
 from gpupipe.config import Config
-from gpupipe.features.ops.list_ids import bags_of, list_ids_of
+from gpupipe.features.ops.bag_ids import bag_columns, bags_of
 from gpupipe.features.program.fitted import FittedFeatures, write_matrix
 from gpupipe.pipeline.api.arguments import WarningListener, python_errors, require_choice, with_client, with_data
 from gpupipe.tasks import View
@@ -128,7 +128,7 @@ class FeatureAccess:
         Returns
         -------
         train, test : TensorBatch
-            With ``features`` (float32), ``ids`` (integer codes by column), ``bags`` (those of the op ``list_ids``),
+            With ``features`` (float32), ``ids`` (integer codes by column), ``bags`` (those of the op ``bag_ids``),
             ``target``, and ``metadata`` (names, vocabularies and labels).
 
         Raises
@@ -180,7 +180,7 @@ def _batch(
 ) -> TensorBatch[Array]:
     ids = {f.name: f.n_codes for f in features.features if f.n_codes} if view == "embedding" else {}
     levels = {state["column"]: tuple(state["levels"]) for state in features.states if state["op"] == "Categorify"}
-    numbered = list_ids_of(features.derivation)
+    numbered = bag_columns(features.derivation)
     metadata = Metadata(
         names=tuple(name for name in features.names if name not in ids),
         vocabularies={name: levels[name] for name in ids if name in levels}

@@ -25,9 +25,9 @@ from gpupipe.config.load import parse_ops
 from gpupipe.errors import ConfigError, DataError, did_you_mean
 from gpupipe.features.history.derivation import DerivedOp, derive, derived_ops, key_columns
 from gpupipe.features.history.tables import DerivationSources, HistoryRows
+from gpupipe.features.ops.bag_ids import bags_of
 from gpupipe.features.ops.base import FeatureOp
 from gpupipe.features.ops.items_op import list_columns
-from gpupipe.features.ops.list_ids import bags_of
 from gpupipe.features.program.fit import fit_features
 from gpupipe.features.program.fitted import FittedFeatures, write_matrix
 from gpupipe.features.program.target import Target
@@ -188,7 +188,7 @@ class FeatureProgram(TransformerMixin, BaseEstimator):  # type: ignore[misc]  # 
         return self._transformed(X)
 
     def bags(self, X: Any) -> dict[str, IdBags[Array]]:
-        """Return the ids of the lists of `X`, of each column of the op ``list_ids``.
+        """Return the ids of the lists of `X`, of each column of the op ``bag_ids``.
 
         Parameters
         ----------
@@ -214,7 +214,7 @@ class FeatureProgram(TransformerMixin, BaseEstimator):  # type: ignore[misc]  # 
         >>> import gpupipe as gp
         >>> import pandas as pd
         >>> frame = pd.DataFrame({"tags": [["red"], ["blue", "red"]], "x": [1.0, 2.0]})
-        >>> program = gp.FeatureProgram([{"list_ids": "tags"}]).fit(frame)
+        >>> program = gp.FeatureProgram([{"bag_ids": "tags"}]).fit(frame)
         >>> program.bags(pd.DataFrame({"tags": [["red", "new"], []], "x": [0.0, 0.0]}))
         {'tags': IdBags(ids=array([4, 1], dtype=int32), offsets=array([0, 2, 2], dtype=int32))}
         """

@@ -89,7 +89,7 @@ OPS: list[Any] = [
     {"multi_hot": {"columns": "orders_what_last_3", "prefix": "has "}},
     {"list_hash": {"columns": "orders_what_last_3", "buckets": 4}},
     {"list_columns": {"columns": "orders_size_last_3", "size": 2, "last": True}},
-    {"list_ids": "orders_what_last_3"},
+    {"bag_ids": "orders_what_last_3"},
 ]
 
 
@@ -132,6 +132,17 @@ def test_every_road_gives_the_same_features(trained: Any) -> None:
     np.testing.assert_array_equal(scorer.features(rows_of_new), unseen)
     length = model.features.names.index("orders_what_last_3_length")
     np.testing.assert_array_equal(unseen[:, length], whole[:, length])
+
+
+def test_an_unseen_event_is_not_a_null() -> None:
+    history = {"last_events": {"key": "key", "time": "at", "columns": "what", "size": 3}}
+    frame = pd.DataFrame({"key": 1.0, "at": START + DAY * np.arange(3), "what": ["a", None, "b"]})
+    program = gp.FeatureProgram([history, {"bag_ids": "what_last_3"}, {"categorify": "what"}, {"drop": "at"}]).fit(
+        frame
+    )
+    for what, ids in ("a", [3, 3, 0]), ("new", [1, 1, 0]):
+        found = program.bags(frame.assign(what=[what, None, "b"]))["what_last_3"]
+        assert found.ids.tolist() == ids and found.offsets.tolist() == [0, 0, 1, 3]
 
 
 def test_events_from_the_cut_off_on_change_nothing(trained: Any) -> None:

@@ -130,7 +130,7 @@ def test_the_guide_lists_each_op_with_its_targets() -> None:
     from gpupipe.features.ops.last_events import LastEvents
 
     found: dict[str, list[str]] = {"ops": [], "text ops": [], "list ops": [], "history ops": [], "other ops": []}
-    for name in sorted(set(OPS.builtin_names()) - {"list_ids"}):  # the models of a run do not read it
+    for name in sorted(set(OPS.builtin_names()) - {"bag_ids"}):  # the models of a run do not read it
         op = OPS.get(name)
         kinds = {TextOp: "text ops", ListOp: "list ops", LastEvents: "list ops", DerivedOp: "history ops"}
         kind = next((kinds[base] for base in kinds if issubclass(op, base)), "ops")

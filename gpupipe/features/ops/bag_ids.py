@@ -11,8 +11,8 @@ from pydantic import Field
 from gpupipe.errors import LimitError
 from gpupipe.features.ops.base import OPS
 from gpupipe.features.ops.items_op import ListOp
+from gpupipe.features.ops.levels_op import ListLevelsOp
 from gpupipe.features.ops.list_hash import item_buckets
-from gpupipe.features.ops.list_levels_op import ListLevelsOp
 from gpupipe.table.schema import FIRST_LEVEL, NULL, UNSEEN
 from gpupipe.tensors.bags import IdBags
 from gpupipe.typing import Array, HostArray
@@ -27,13 +27,13 @@ if TYPE_CHECKING:
 MOST_ITEMS = 2**31 - 1  # largest offset
 
 
-@OPS.register("list_ids")
-class ListIds(ListLevelsOp):
-    """Number the items of lists for the embedding bags of your own network.
+@OPS.register("bag_ids")
+class BagIds(ListLevelsOp):
+    """Number the items of lists for the embedding bags of a network.
 
     Ids are 0 for a null item, 1 for an item that is not a level, and from 3 the levels: the items of the training rows
-    in order, or the given ones. Id 2 is not used, as in the ids of other columns. ``buckets: 64`` hashes the items that
-    are not levels to the next 64 ids. Row weights (``source.weight``) count.
+    in order, or the given ones. Id 2, rare in other columns, is not used. ``buckets: 64`` hashes the items that are not
+    levels to the next 64 ids. Row weights (``source.weight``) count.
 
     Output: no column of the matrix. `Pipeline.tensors` has the ids of the items of all rows, and where each row begins,
     in ``batch.bags["tags"]``; `FeatureProgram.bags` has those of new rows. The models of a run do not read them. A null
@@ -43,7 +43,7 @@ class ListIds(ListLevelsOp):
         >>> import pandas as pd
         >>> from gpupipe import FeatureProgram
         >>> frame = pd.DataFrame({"tags": [["red", "blue"], ["red", None], [], None], "x": [1.0, 2.0, 3.0, 4.0]})
-        >>> program = FeatureProgram([{"list_ids": "tags"}], view="codes").set_output(transform="pandas")
+        >>> program = FeatureProgram([{"bag_ids": "tags"}], view="codes").set_output(transform="pandas")
         >>> program.fit_transform(frame)
              x
         0  1.0
@@ -78,7 +78,7 @@ class ListIds(ListLevelsOp):
     def apply(self, builder: ProgramBuilder) -> None:
         """Mark the list columns as used."""
         super().apply(builder)
-        builder.note(f"list_ids of {', '.join(self.listed())}: the models of a run do not read ids of lists")
+        builder.note(f"bag_ids of {', '.join(self.listed())}: the models of a run do not read ids of lists")
 
     def n_ids(self, column: str) -> int:
         """Return the number of ids of a column: an id is less than that."""
@@ -89,9 +89,7 @@ class ListIds(ListLevelsOp):
         import numpy as np
 
         if lists.offsets[-1] > MOST_ITEMS:
-            what = (
-                f"list_ids: the lists of {column!r} have {int(lists.offsets[-1]):,} items; the limit is {MOST_ITEMS:,}"
-            )
+            what = f"bag_ids: {column!r} has {int(lists.offsets[-1]):,} items; the limit is {MOST_ITEMS:,}"
             raise LimitError(what, fix="use fewer rows")
         codes, values = lists.codes
         levels = self.known_levels(column)
@@ -105,10 +103,13 @@ class ListIds(ListLevelsOp):
         return IdBags(ids, lists.offsets.astype(np.int32))
 
 
-def list_ids_of(derivation: Derivation | None) -> dict[str, tuple[ListIds, str]]:
+def bag_columns(derivation: Derivation | None) -> dict[str, tuple[BagIds, str]]:
     """Return the op and the list column of each entry of `batch.bags`, by its name."""
-    ops = () if derivation is None else derivation.ops
-    return {f"{op.prefix}{name}": (op, name) for op in ops if isinstance(op, ListIds) for name in op.listed()}
+    found = dict[str, tuple[BagIds, str]]()
+    for op in () if derivation is None else derivation.ops:
+        if isinstance(op, BagIds):
+            found |= {f"{op.prefix}{name}": (op, name) for name in op.listed()}
+    return found
 
 
 def bags_of(
@@ -122,24 +123,22 @@ def bags_of(
     from gpupipe.backends.cpu.memory import copy_of
     from gpupipe.table.list_columns import Lists
 
-    def to_device(array: HostArray) -> Array:
-        return backend.to_device(copy_of(array))  # aligned, as JAX needs
-
     found: dict[str, IdBags[Any]] = {}
-    for bag, (op, name) in list_ids_of(derivation).items():
+    for bag, (op, name) in bag_columns(derivation).items():
         values = lists[name] if mask is None else lists[name].filter(number_array(mask))
-        found[bag] = op.bags(Lists.of(values), name).map(to_device)
+        bags = op.bags(Lists.of(values), name)
+        found[bag] = bags.map(lambda array: backend.to_device(copy_of(array)))  # aligned, as JAX needs
     return found
 
 
 def without_bags(features: FittedFeatures) -> FittedFeatures:
-    """Return the features of a model, which do not read the lists of `ListIds`."""
+    """Return the features of a model, which do not read the lists of `BagIds`."""
     derivation = features.derivation
-    read = {name for _, name in list_ids_of(derivation).values()}
+    read = {name for _, name in bag_columns(derivation).values()}
     if derivation is None or not read:
         return features
-    kept = tuple(op for op in derivation.ops if not isinstance(op, ListIds))
-    gone = read - {name for op in kept if isinstance(op, ListOp) for name in op.listed()}
+    kept = tuple(op for op in derivation.ops if not isinstance(op, BagIds))
+    gone = read.difference(*(op.listed() for op in kept if isinstance(op, ListOp)))
     inputs = tuple(name for name in derivation.inputs if name not in gone)
     own = replace(derivation, ops=kept, schema=derivation.schema.without(gone), inputs=inputs)
     is_used = any(column.derived for column in features.schema)

@@ -1,4 +1,4 @@
-"""list_ids against a dict of the items of the training rows."""
+"""bag_ids against a dict of the items of the training rows."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 import gpupipe as gp
 from gpupipe.errors import ConfigError, LimitError
-from gpupipe.features.ops import list_ids
+from gpupipe.features.ops import bag_ids
 from tests.examples import examples
 
 ITEMS = st.sampled_from(["b", "a", "ü", "", "c d"]) | st.none()
@@ -26,7 +26,7 @@ def frame(lists: list[Any], **more: Any) -> pd.DataFrame:
 
 
 def program(**settings: Any) -> gp.FeatureProgram:
-    return gp.FeatureProgram([{"list_ids": {"columns": "tags", **settings}}], view="codes")
+    return gp.FeatureProgram([{"bag_ids": {"columns": "tags", **settings}}], view="codes")
 
 
 def bags(ids: Any, offsets: Any) -> list[list[int]]:
@@ -65,8 +65,8 @@ def test_given_levels_keep_their_order_and_need_items_of_their_kind() -> None:
 
 
 def test_more_items_than_an_offset_counts_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(list_ids, "MOST_ITEMS", 2)
-    with pytest.raises(LimitError, match="the lists of 'tags' have 3 items; the limit is 2"):
+    monkeypatch.setattr(bag_ids, "MOST_ITEMS", 2)
+    with pytest.raises(LimitError, match="'tags' has 3 items; the limit is 2"):
         program().fit(frame([["a"]] * 3)).bags(frame([["a"]] * 3))
 
 
@@ -77,7 +77,7 @@ def test_tensors_number_the_items_of_the_training_rows_and_models_do_not_read_th
         data,
         target="y",
         split={"column": {"name": "part", "test": ["test"]}},
-        features=[{"list_ids": "tags"}, {"list_stats": {"columns": "tags", "stats": ["length"]}}],
+        features=[{"bag_ids": "tags"}, {"list_stats": {"columns": "tags", "stats": ["length"]}}],
         models=["logistic_regression"],
     )
     train, test = pipe.tensors()
@@ -93,7 +93,7 @@ def test_tensors_number_the_items_of_the_training_rows_and_models_do_not_read_th
 
 def test_a_model_without_other_features_of_lists_does_not_need_the_column(tmp_path: Path) -> None:
     data = frame([["a"], ["b"]] * 20, y=[0, 1] * 20)
-    pipe = gp.Pipeline(data, target="y", features=[{"list_ids": "tags"}], models=["logistic_regression"])
+    pipe = gp.Pipeline(data, target="y", features=[{"bag_ids": "tags"}], models=["logistic_regression"])
     model = gp.load_model(pipe.run(tmp_path / "run", quiet=True).path, "cpu")
-    assert model.inputs == ("x",) and "tags" not in model.features.input_schema
+    assert model.inputs == ("x",) and model.features.derivation is None
     assert len(model.predict(data.drop(columns="tags"))) == 40
