@@ -116,6 +116,9 @@ def _midpoints(values: HostArray, weights: HostArray | None, starts: list[float]
 
     if not len(values) or len(set(starts)) < 2:
         return starts[:1]
+    if len(values) < len(starts):  # each value is a cluster, which KMeans refuses
+        distinct = np.unique(values.astype(np.float64))
+        return [starts[0], *((distinct[1:] + distinct[:-1]) / 2).tolist()]
     from sklearn.cluster import KMeans
     from sklearn.exceptions import ConvergenceWarning
 

@@ -193,3 +193,9 @@ def test_empty_clusters_begin_again_at_the_farthest_values_and_weights_are_repea
     once = program.fit(pd.DataFrame({"x": x}), sample_weight=weights.astype(float)).transform(pd.DataFrame({"x": x}))
     repeated = program.fit(pd.DataFrame({"x": np.repeat(x, weights)})).transform(pd.DataFrame({"x": x}))
     np.testing.assert_array_equal(once, repeated)
+
+
+def test_fewer_rows_than_bins_are_clusters_of_their_own() -> None:
+    op = {"bucketize": {"columns": "x", "bins": 5, "strategy": "kmeans"}}
+    found = gp.FeatureProgram([op], view="codes").fit_transform(pd.DataFrame({"x": [9.0, 1.0, 9.5]}))
+    assert found[:, 0].tolist() == [1, 0, 2]
