@@ -136,12 +136,14 @@ def test_every_road_gives_the_same_features(trained: Any) -> None:
 
 def test_an_unseen_event_is_not_a_null() -> None:
     history = {"last_events": {"key": "key", "time": "at", "columns": "what", "size": 3}}
-    frame = pd.DataFrame({"key": 1.0, "at": START + DAY * np.arange(3), "what": ["a", None, "b"]})
+    what: Any = ["a", None, "b"]
+    frame = pd.DataFrame({"key": 1.0, "at": [START + DAY * i for i in range(3)], "what": what})
     program = gp.FeatureProgram([history, {"bag_ids": "what_last_3"}, {"categorify": "what"}, {"drop": "at"}]).fit(
         frame
     )
-    for what, ids in ("a", [3, 3, 0]), ("new", [1, 1, 0]):
-        found = program.bags(frame.assign(what=[what, None, "b"]))["what_last_3"]
+    for first, ids in ("a", [3, 3, 0]), ("new", [1, 1, 0]):
+        what[0] = first
+        found = program.bags(frame.assign(what=what))["what_last_3"]
         assert found.ids.tolist() == ids and found.offsets.tolist() == [0, 0, 1, 3]
 
 
