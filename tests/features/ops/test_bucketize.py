@@ -195,7 +195,7 @@ def test_empty_clusters_begin_again_at_the_farthest_values_and_weights_are_repea
     np.testing.assert_array_equal(once, repeated)
 
 
-def test_fewer_rows_than_bins_are_clusters_of_their_own() -> None:
+def test_fewer_rows_than_bins_are_separate_clusters() -> None:
     op = {"bucketize": {"columns": "x", "bins": 5, "strategy": "kmeans"}}
     found = gp.FeatureProgram([op], view="codes").fit_transform(pd.DataFrame({"x": [9.0, 1.0, 9.5]}))
     assert found[:, 0].tolist() == [1, 0, 2]
