@@ -12,8 +12,10 @@ import os
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 from statistics import median
+from typing import Any
 
 import duckdb
 import numpy as np
@@ -41,7 +43,7 @@ def main() -> None:
     query = gp.load_model(run, "cpu").to_sql("duckdb", tables=names, as_of=AS_OF).text
     command = [sys.executable, "-m", "gpupipe", "predict", str(run), "--table", f"orders={lines}", "--table"]
     command += [f"lines={lines}", "--as-of", AS_OF, "-o", str(scored), "--force", "--quiet"]
-    ways = {
+    ways: dict[str, Callable[[], Any]] = {
         "query": lambda: connection.execute(f"CREATE OR REPLACE TABLE scores AS {query}"),
         "predict": lambda: subprocess.run(command, check=True),
     }
