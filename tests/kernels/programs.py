@@ -18,6 +18,7 @@ from gpupipe_kernels.program.opcodes import (
     NAT,
     OPERANDS,
     PART_SIZES,
+    PICKS_ZONE,
     READS_ZONE,
     CalendarPart,
     Opcode,
@@ -49,6 +50,9 @@ def naive(program: Program, blocks: Mapping[str, np.ndarray], n: int, fold: np.n
             table = program.luts[lut : lut + size].tolist()
             if (Opcode(op) is Opcode.INDEX_BIN and block == F64) or op in READS_ZONE:
                 table = program.params[param : param + size].tolist()
+            if op in PICKS_ZONE:
+                table = table[int(table[index]) : int(table[index + 1])]
+                x = x if table else NAT
             match Opcode(op):
                 case Opcode.STORE:
                     stack.append(acc)
@@ -60,9 +64,9 @@ def naive(program: Program, blocks: Mapping[str, np.ndarray], n: int, fold: np.n
                     index += 0 if fold is None else int(fold[i]) * arg
                 case Opcode.INDEX_PART:
                     index = size if x == NAT else calendar_part(x, CalendarPart(arg))
-                case Opcode.INDEX_LOCAL_PART:
+                case Opcode.INDEX_LOCAL_PART | Opcode.INDEX_ZONED_PART:
                     index = 0 if x == NAT else 1 + calendar_part(local(x, table), CalendarPart(arg))
-                case Opcode.LOCAL_PART:
+                case Opcode.LOCAL_PART | Opcode.ZONED_PART:
                     acc = NAN if x == NAT else calendar_part(local(x, table), CalendarPart(arg))
                 case Opcode.INDEX_BIN:
                     index = 0 if x != x else arg + sum(edge <= x for edge in table)
@@ -297,8 +301,11 @@ def number(writer: Writer, rng: np.random.Generator, dst: int) -> None:
 
 def time(writer: Writer, rng: np.random.Generator, dst: int) -> None:
     source = pick(rng, TIMES)
-    kind = rng.integers(0, 4)
-    if kind == 0:
+    kind = rng.integers(0, 5)
+    if kind == 4:
+        zones = pick_zone(writer, rng)
+        writer.put(Opcode.ZONED_PART, dst, source, arg=int(rng.integers(0, len(CalendarPart))), table=zones)
+    elif kind == 0:
         writer.put(Opcode.ELAPSED, dst, source, params=(1e14, 1 / HOUR))
     elif kind == 1:
         writer.put(Opcode.BETWEEN, dst, source, arg=int(rng.integers(0, 2)), params=(1 / DAY,))
@@ -315,8 +322,17 @@ def time_zone(rng: np.random.Generator) -> np.ndarray:
     return np.append(transitions, rng.integers(-54_000, 54_001, n + 1) * 1e6)
 
 
+def pick_zone(writer: Writer, rng: np.random.Generator) -> list[float]:
+    """Write the index of a time zone; return the table of the zones, a third of which are unknown."""
+    source = pick(rng, CODES[:2])
+    writer.put(Opcode.INDEX, -1, source)
+    zones = [time_zone(rng) if rng.random() < 0.7 else np.empty(0) for _ in range(SIZES[source])]
+    bounds = np.cumsum([len(zones) + 1, *map(len, zones)])
+    return [*bounds.astype(float).tolist(), *np.concatenate(zones).tolist()]
+
+
 def lookup(writer: Writer, rng: np.random.Generator, dst: int) -> None:
-    kind = rng.integers(0, 4)
+    kind = rng.integers(0, 5)
     if kind == 0:
         source = pick(rng, CODES[:3])
         writer.put(Opcode.INDEX, -1, source)
@@ -335,6 +351,10 @@ def lookup(writer: Writer, rng: np.random.Generator, dst: int) -> None:
         part = list(PART_SIZES)[rng.integers(len(PART_SIZES))]
         size = PART_SIZES[part] + 1
         writer.put(Opcode.INDEX_LOCAL_PART, -1, pick(rng, TIMES), arg=int(part), table=time_zone(rng))
+    elif kind == 3:
+        part = list(PART_SIZES)[rng.integers(len(PART_SIZES))]
+        size = PART_SIZES[part] + 1
+        writer.put(Opcode.INDEX_ZONED_PART, -1, pick(rng, TIMES), arg=int(part), table=pick_zone(writer, rng))
     else:
         edges = np.sort(rng.normal(size=rng.integers(0, 9)) * 10)
         lowest = int(rng.integers(0, 4))

@@ -95,6 +95,34 @@ def test_a_malformed_time_zone_is_refused(table: list[float], arg: int, message:
         Program(rows, np.array(table), np.empty(0, np.float32), 1).check({I64: 1}, {})
 
 
+@pytest.mark.parametrize(
+    ("table", "message"),
+    [
+        ([3.0, 4.0, 4.0, 1e6], ""),
+        ([2.0, 3.0, 1e6], "ZONED_PART looks up time zone 1 in a table of 1"),
+        ([], "malformed"),
+        ([1.0], "malformed"),
+        ([4.0, 4.0, 4.0], "malformed"),
+        ([3.0, 5.0, 4.0, 1e6], "malformed"),
+        ([3.0, 4.0, 5.0, 1e6], "malformed"),
+        ([3.0, 3.0, 3.0, 1e6], "malformed"),
+        ([3.0, 3.5, 4.0, 1e6], "malformed"),
+        ([3.0, -np.inf, 4.0, 1e6], "malformed"),
+        ([np.nan, 4.0, 4.0, 1e6], "malformed"),
+        ([3.0, 5.0, 5.0, 0.0, 1e6], "malformed"),
+        ([3.0, 4.0, 4.0, np.inf], "malformed"),
+    ],
+)
+def test_malformed_time_zones_are_refused(table: list[float], message: str) -> None:
+    part = [Opcode.ZONED_PART, 0, I64, 0, CalendarPart.HOUR, 0, NO_TABLE, len(table)]
+    rows = np.array([[Opcode.INDEX, -1, I8, 0, 0, 0, 0, 0], part], np.int32)
+    made = Program(rows, np.array(table), np.empty(0, np.float32), 1)
+    with pytest.raises(ValueError, match=message) if message else nullcontext():
+        made.check({I64: 1, I8: 1}, {(I8, 0): 2})
+    with pytest.raises(ValueError, match="instruction 0: ZONED_PART has no index"):
+        Program(rows[1:], np.array(table), np.empty(0, np.float32), 1).check({I64: 1}, {})
+
+
 def test_a_year_in_a_time_zone_cannot_be_an_index() -> None:
     rows = [[Opcode.INDEX_LOCAL_PART, -1, I64, 0, CalendarPart.YEAR, 0, NO_TABLE, 1], [*then(Opcode.TAKE, 0)]]
     made = Program(np.array(rows, np.int32), np.zeros(1), np.zeros(8, np.float32), 1)

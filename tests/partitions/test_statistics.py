@@ -68,6 +68,7 @@ def make(seed: int, n: int = N) -> pd.DataFrame:
             "day": pd.Timestamp("2020-01-01") + pd.to_timedelta(rng.integers(0, 900, n), unit="D"),
             "never": pd.Series(pd.NaT, index=range(n), dtype="datetime64[us]"),
             "words": [f"row {i}" for i in range(n)],
+            "zone": np.where(np.arange(n) < 300, "Asia/Tokyo", np.where(np.arange(n) < n - 9, "Europe/Berlin", "Moon")),
         }
     )
     frame.loc[rng.random(n) < 0.2, ["wide", "ties", "since"]] = np.nan
@@ -271,6 +272,7 @@ OPS: list[dict[str, Any]] = [
     {"categorify": {"columns": ["where", "plan"], "vocabulary": "shared", "max_categories": 3, "buckets": 4}},
     {"one_hot": {"columns": "plan", "max_categories": 2}},
     {"hash_bucket": {"columns": "where", "buckets": 8}},
+    {"datetime_parts": {"columns": "since", "parts": ["hour"], "zone": {"column": "zone"}}},
 ]
 
 

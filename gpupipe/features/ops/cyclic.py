@@ -10,7 +10,7 @@ from pydantic import Field
 
 from gpupipe.errors import ConfigError
 from gpupipe.features.ops.base import OPS, State
-from gpupipe.features.ops.zoned_op import ZonedOp, ZoneTable
+from gpupipe.features.ops.zoned_op import ZonedOp, Zones
 from gpupipe.features.program.builder import ProgramBuilder
 from gpupipe.features.program.expressions import CategoryExpr, IndexTerm, NumericExpr, TimeExpr
 from gpupipe_kernels.program.opcodes import MAX_TURNS, PART_SIZES, CalendarPart
@@ -38,7 +38,7 @@ class Cyclic(ZonedOp[TimeExpr | NumericExpr]):
     null. So does a number more than 8,388,608 periods from the smallest training value: there, float32 has fewer than
     two numbers a period.
 
-    Parts of times are in the time zone `zone`, as those of `datetime_parts`.
+    Parts of times are in the time zone `zone`, as those of `datetime_parts`, also ``zone: {column: tz}``.
 
     Output: ``signup_hour_sin`` and ``signup_hour_cos`` for each part of a time, ``angle_sin`` and ``angle_cos`` for a
     number; float32. They represent the column: `auto` adds nothing for it.
@@ -104,13 +104,13 @@ class Cyclic(ZonedOp[TimeExpr | NumericExpr]):
                 )
             self._emit_number(column, state["origin"], builder)
             return
-        zone = self.zone_of(column, state, builder)
+        zones = self.zones_of(column, state, builder)
         for name in self.parts:
             which, period, first = PERIODS[name]
             # Hour and weekday share one index of 168 values.
             shared = CalendarPart.HOUR_OF_WEEK if {"hour", "weekday"} <= set(self.parts) else which
             part = shared if name in ("hour", "weekday") else which
-            codes = part_codes(column, part, zone)
+            codes = part_codes(column, part, zones)
             values = [_value(name, part, i) - first for i in range(PART_SIZES[part])]
             for label, wave in (("sin", math.sin), ("cos", math.cos)):
                 table = [0.0, 0.0, 0.0, *(wave(2 * math.pi * v / period) for v in values)]
@@ -129,12 +129,15 @@ def _value(name: str, part: CalendarPart, index: int) -> int:
     return index
 
 
-def part_codes(column: TimeExpr, part: CalendarPart, zone: ZoneTable = ()) -> CategoryExpr:
-    """Return a part of a time as a categorical column; in UTC if the table of the time zone is empty."""
+def part_codes(column: TimeExpr, part: CalendarPart, zones: Zones) -> CategoryExpr:
+    """Return a part of a time as a categorical column."""
     import numpy as np
 
     size = PART_SIZES[part]
-    step = IndexTerm("INDEX_LOCAL_PART" if zone else "INDEX_PART", column.source, part=int(part), edges=zone)
-    remap = np.insert(np.arange(size) + 3, 0 if zone else size, 0)  # the index of a null is the first, or the last
+    name = f"INDEX_{zones.prefix}PART"
+    step = IndexTerm(name, column.source, part=int(part), edges=zones.table, other=zones.column)
+    remap = np.insert(
+        np.arange(size) + 3, 0 if zones.prefix else size, 0
+    )  # the index of a null is the first, or the last
     labels = tuple(str(i) for i in range(size))
-    return CategoryExpr(f"{column.name}_{part.name.lower()}", column.inputs, (step,), size + 1, labels, remap)
+    return CategoryExpr(f"{column.name}_{part.name.lower()}", zones.inputs(column), (step,), size + 1, labels, remap)

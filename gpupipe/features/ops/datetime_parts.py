@@ -42,6 +42,9 @@ class DatetimeParts(ZonedOp[TimeExpr]):
     database of the machine that fits, up to 2100, and part of the model. Of two ops with different zones, the later one
     replaces equal parts.
 
+    ``zone: {column: tz}`` takes the zone of each row from the categorical column ``tz``. The parts of a row are null if
+    its value is null, is not a time zone, or does not occur in the training rows.
+
     ``weekday`` counts from Monday, 0; ``month``, ``day``, ``quarter`` and ``day_of_year`` count from 1; ``is_weekend``,
     ``is_month_start`` and ``is_month_end`` are 1 or 0. ``elapsed_days`` is the time since the first one of the training
     rows, in days with fractions, in any zone. Nulls stay null.
@@ -67,6 +70,15 @@ class DatetimeParts(ZonedOp[TimeExpr]):
            signup_weekday  signup_hour
         0             3.0         13.0
         1             5.0          1.0
+
+        Each row in its own zone:
+
+        >>> flights = frame.assign(tz=["Asia/Tokyo", "America/New_York"])
+        >>> zoned = {"datetime_parts": {"columns": "signup", "parts": ["hour"], "zone": {"column": "tz"}}}
+        >>> FeatureProgram([zoned, {"drop": "tz"}]).set_output(transform="pandas").fit_transform(flights)
+           signup_hour
+        0          3.0
+        1          1.0
     """
 
     parts: list[PartName] = Field(
@@ -80,14 +92,15 @@ class DatetimeParts(ZonedOp[TimeExpr]):
         return [{"origin": statistics.time_range(c.source)[0]} | self.zone_state(c, statistics) for c in columns]
 
     def emit(self, column: TimeExpr, state: State, builder: ProgramBuilder) -> None:
-        zone = self.zone_of(column, state, builder)
+        zones = self.zones_of(column, state, builder)
         for name in self.parts:
             if name == "elapsed_days":
                 start = Producer("ELAPSED", column.source, params=(float(state["origin"]), 1.0 / DAY_US))
             else:
-                op, part = "LOCAL_PART" if zone else "PART", CalendarPart[name.upper()]
-                start = Producer(op, column.source, arg=int(part), params=zone)
-            made = NumericExpr(f"{column.name}_{name}", column.inputs, start)
+                op, part = f"{zones.prefix}PART", CalendarPart[name.upper()]
+                start = Producer(op, column.source, arg=int(part), other=zones.column, params=zones.table)
+            inputs = column.inputs if name == "elapsed_days" else zones.inputs(column)
+            made = NumericExpr(f"{column.name}_{name}", inputs, start)
             if made.name not in builder.made:
                 builder.add(made)
             builder.replace(made, "datetime_parts")

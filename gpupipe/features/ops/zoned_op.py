@@ -7,12 +7,14 @@ from contextlib import suppress
 from datetime import UTC, datetime, timedelta, tzinfo
 from functools import lru_cache
 from operator import sub
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from pydantic import Field, field_validator
 
 from gpupipe.errors import ConfigError, did_you_mean
 from gpupipe.features.ops.base import Column, Op, State
+from gpupipe.table.schema import FIRST_LEVEL
+from gpupipe_kernels.program.time_zones import join_zones
 
 if TYPE_CHECKING:
     from gpupipe.features.program.builder import ProgramBuilder
@@ -27,32 +29,61 @@ N_STEPS = (datetime(2101, 1, 1) - FIRST) // STEP + 1
 
 ZoneTable = tuple[float, ...]
 """Transitions of a time zone, and the offsets between them, in microseconds: see `Opcode.LOCAL_PART`."""
+UTC_TABLE: ZoneTable = (0.0,)
+MOST_EXAMPLES = 3  # in a warning about values other than time zones
+
+
+class Zones(NamedTuple):
+    """The time zone of a column of times, or with `column`, those of the codes of that input column.
+
+    `table` is as `Opcode.LOCAL_PART`, or with `column` as `Opcode.ZONED_PART` reads it; empty for UTC. `prefix` is that
+    of these instructions.
+    """
+
+    table: tuple[float, ...] = ()
+    column: str = ""
+
+    @property
+    def prefix(self) -> str:
+        """The first part of the names of the instructions that read the table."""
+        return "ZONED_" if self.column else "LOCAL_" if self.table else ""
+
+    def inputs(self, column: TimeExpr) -> tuple[str, ...]:
+        """Return the input columns of the parts of a column."""
+        return (*column.inputs, self.column) if self.column else column.inputs
 
 
 class ZonedOp(Op[Column]):
     """An op on calendar parts of times in a time zone."""
 
-    zone: str | None = Field(
-        None, description="Time zone of the parts: America/New_York, +05:30. Default: that of the column, else UTC."
+    zone: str | dict[Literal["column"], str] | None = Field(
+        None,
+        description="Time zone of the parts: America/New_York, +05:30; {column: NAME}: the zone of each row, in a "
+        "categorical column. Default: that of the column, else UTC.",
     )
 
     @field_validator("zone", mode="before")
     @classmethod
     def _check_zone(cls, value: Any) -> Any:
-        if isinstance(value, dict):
+        if isinstance(value, dict) and (list(value) != ["column"] or not isinstance(value["column"], str)):
             raise ValueError(
-                f"expected the name of one time zone, got {value}; a zone for each row is not supported: "
-                "write local times without a zone to a column before the run"
+                f"expected the name of a time zone, or {{column: NAME}} for the zone of each row, got {value}"
             )
         if isinstance(value, str):
             find_zone(value)
         return value
 
+    def named_inputs(self) -> tuple[str, ...]:
+        """Return the items of the selection, and the column of time zones."""
+        return (*super().named_inputs(), *(self.zone.values() if isinstance(self.zone, dict) else ()))
+
     def zone_state(self, column: TimeExpr, statistics: Statistics) -> State:
-        """Return the time zone of the parts of a column as a state; an empty one for UTC.
+        """Return the time zone of the parts of a column as a state, or the column that has it; an empty one for UTC.
 
         Raise ConfigError if the zone of the column is unknown.
         """
+        if isinstance(self.zone, dict):
+            return {"zone": dict(self.zone)}
         own = statistics.table.schema[column.source].dtype.partition("tz=")[2].rstrip("]")
         name = self.zone or own or "UTC"
         try:
@@ -61,16 +92,44 @@ class ZonedOp(Op[Column]):
             fix = f"state the zone of the parts: - {self.title()}: {{columns: {column.name}, zone: UTC}}"
             raise ConfigError(f"column {column.name!r}: {error}", fix=fix, names=[column.name]) from None
 
-    def zone_of(self, column: TimeExpr, state: State, builder: ProgramBuilder) -> ZoneTable:
-        """Return the table of the zone in a state, with a note if it is the default; an empty one for UTC."""
+    def zones_of(self, column: TimeExpr, state: State, builder: ProgramBuilder) -> Zones:
+        """Return the time zones in a state, with a note if they are the default.
+
+        Raise ConfigError if a column of time zones does not exist, or is not a categorical input with time zones.
+        """
+        if isinstance(self.zone, dict):
+            return self._zones_in(self.zone["column"], builder)
         if "zone" in state and self.zone is None:
             builder.note(
                 f"calendar parts of {column.name!r} are in its time zone, {state['zone']}; zone: UTC keeps them in UTC"
             )
-        return zone_table(state.get("zone", "UTC"))
+        return Zones(zone_table(state.get("zone", "UTC")))
+
+    def _zones_in(self, name: str, builder: ProgramBuilder) -> Zones:
+        """Return the time zones that a column has in the training rows, with a warning about other values."""
+        columns = builder.select_categories([name], self.title())
+        if len(columns) != 1:
+            what = f"{self.title()}: expected one column of time zones; {name!r} matches {len(columns)}"
+            raise ConfigError(what, names=[name])
+        (column,) = columns
+        source = builder.source_of(column, self.title(), f"move {self.title()} before that op")
+        tables: list[ZoneTable] = [()] * FIRST_LEVEL  # null and unseen values have no zone
+        for label in column.labels:
+            tables.append((zone_table(label) or UTC_TABLE) if _look_up(label) else ())
+        counts = builder.statistics.counts([column])[0]
+        invalid = [i for i, table in enumerate(tables) if not table and i >= FIRST_LEVEL and counts[i]]
+        if invalid:
+            n, found = int(counts[invalid].sum()), [repr(column.labels[i - FIRST_LEVEL]) for i in invalid]
+            examples = ", ".join(found[:MOST_EXAMPLES]) + " and others" * (len(found) > MOST_EXAMPLES)
+            what = f"column {name!r}: expected a time zone such as America/New_York, got {examples}"
+            if not any(tables):
+                raise ConfigError(what, fix="state a column of time zones, or one zone", names=[name])
+            builder.warn(f"{what}; parts of times are null in {n:,} training row{'s' * (n != 1)}")
+        by_index = tables if column.remap is None else [tables[code] for code in column.remap.tolist()]
+        return Zones(join_zones(by_index), source)
 
 
-@lru_cache(maxsize=64)
+@lru_cache(maxsize=1024)  # tzdata has 600 names
 def zone_table(name: str) -> ZoneTable:
     """Return the table of a time zone, by the time zone database of this machine; an empty one for UTC.
 
@@ -102,15 +161,22 @@ def find_zone(name: str) -> tzinfo:
 
     Raise ValueError if there is none of that name.
     """
-    from zoneinfo import ZoneInfo, available_timezones
+    from zoneinfo import available_timezones
 
-    with suppress(KeyError, ValueError, OSError):
-        return ZoneInfo(name)
-    with suppress(ValueError):
-        found = datetime.strptime(name, "%z").tzinfo
-        assert found is not None
+    if (found := _look_up(name)) is not None:
         return found
     known = available_timezones()
     hint = did_you_mean(name, known) if known else "pip install tzdata: this machine has no time zone database"
     advice = hint or "use a name of the IANA time zone database"
     raise ValueError(f"expected a time zone such as America/New_York, got {name!r}; {advice}")
+
+
+def _look_up(name: str) -> tzinfo | None:
+    """Return a time zone or offset; None if there is none of that name."""
+    from zoneinfo import ZoneInfo
+
+    with suppress(KeyError, ValueError, OSError):
+        return ZoneInfo(name)
+    with suppress(ValueError):
+        return datetime.strptime(name, "%z").tzinfo
+    return None

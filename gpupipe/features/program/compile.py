@@ -7,7 +7,15 @@ from collections.abc import Iterable, Mapping
 import numpy as np
 
 from gpupipe.features.program.expressions import CategoryExpr, IndexTerm, NumericExpr, Producer, Transform
-from gpupipe_kernels.program.opcodes import PART_SIZES, READS_ZONE, STARTS_SEGMENT, CalendarPart, Field, Opcode
+from gpupipe_kernels.program.opcodes import (
+    PART_SIZES,
+    PICKS_ZONE,
+    READS_ZONE,
+    STARTS_SEGMENT,
+    CalendarPart,
+    Field,
+    Opcode,
+)
 from gpupipe_kernels.program.program import NO_TABLE, Call, Program, block_id
 
 KEEPS_SHIFT = ("FILL", "CLIP")
@@ -73,7 +81,9 @@ class _ProgramWriter:
                 center = float(np.float32(center))  # subtracted exactly; SCALE adds the remainder
             self._put(op, dst, producer.source, params=(center,))
             return center
-        arg = self.places[producer.other][1] if producer.other else producer.arg
+        if op in PICKS_ZONE:
+            self._index((IndexTerm("INDEX", producer.other),), 0, False)
+        arg = self.places[producer.other][1] if op is Opcode.BETWEEN else producer.arg
         self._put(op, dst, producer.source, arg=arg, params=producer.params)
         return 0.0
 
@@ -117,7 +127,9 @@ class _ProgramWriter:
             op = Opcode[term.op]
             if op is Opcode.INDEX_PART:
                 self._put(op, -1, term.source, arg=term.part, size=PART_SIZES[CalendarPart(term.part)])
-            elif op is Opcode.INDEX_LOCAL_PART:
+            elif op in READS_ZONE:
+                if op in PICKS_ZONE:
+                    self._put(Opcode.INDEX, -1, term.other)
                 self._put(op, -1, term.source, arg=term.part, params=term.edges)
             elif op is Opcode.INDEX_BIN:
                 self._bins(term)

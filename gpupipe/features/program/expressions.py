@@ -31,8 +31,8 @@ class IndexTerm:
 
     ``op`` is an index instruction (`gpupipe_kernels.program.opcodes.Opcode`): ``INDEX`` takes the codes of `source`,
     ``INDEX_PAIR`` adds them to `stride` times the index so far, ``INDEX_PART`` takes calendar part `part` of `source`,
-    ``INDEX_LOCAL_PART`` takes it in a time zone, whose transitions and offsets are `edges`, ``INDEX_BIN`` counts the
-    `edges` that are at most `source`.
+    ``INDEX_LOCAL_PART`` takes it in a time zone, whose transitions and offsets are `edges`, ``INDEX_ZONED_PART`` in the
+    time zone of the code of `other`, of those in `edges`, ``INDEX_BIN`` counts the `edges` that are at most `source`.
     """
 
     op: str
@@ -40,6 +40,7 @@ class IndexTerm:
     stride: int = 0
     part: int = 0
     edges: tuple[float, ...] = ()
+    other: str = ""
 
 
 @dataclass(frozen=True, eq=False)
@@ -83,15 +84,15 @@ class CategoryExpr:
 class Producer:
     """The instruction that produces the first value of a `NumericExpr`.
 
-    ``op`` is ``LOAD``, ``EQUAL``, ``IS_NULL``, ``ELAPSED``, ``PART``, ``LOCAL_PART`` or ``BETWEEN`` of `source`,
-    ``TAKE`` from `table` at the index of `codes`, or an instruction of several `operands` (``ADD``, ``HAVERSINE``,
-    ``CALL``...).
+    ``op`` is ``LOAD``, ``EQUAL``, ``IS_NULL``, ``ELAPSED``, ``PART``, ``LOCAL_PART``, ``ZONED_PART`` or ``BETWEEN`` of
+    `source`, ``TAKE`` from `table` at the index of `codes`, or an instruction of several `operands` (``ADD``,
+    ``HAVERSINE``, ``CALL``...).
     """
 
     op: str
     source: str = ""
-    arg: int = 0  # the code of EQUAL, the calendar part of PART and LOCAL_PART
-    other: str = ""  # the second column of BETWEEN
+    arg: int = 0  # the code of EQUAL, the calendar part of PART, LOCAL_PART and ZONED_PART
+    other: str = ""  # the second column of BETWEEN, and that of the time zones of ZONED_PART
     params: tuple[float, ...] = ()  # parameters of the instruction, such as origin (microseconds) and factor of ELAPSED
     operands: tuple[NumericExpr, ...] = ()
     call: Call | None = None  # the user's kernel of CALL

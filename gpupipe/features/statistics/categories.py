@@ -130,10 +130,12 @@ class CategoryCounter:
     def _made(self, step: IndexTerm, size: int) -> Array:
         """Return the index that a term computes from a number or a time, shape (n_rows,)."""
         source = self.table.column(step.source)
+        zones = self.table.column(step.other) if step.other else None
         out = self.backend.xp.empty(len(source), code_storage(size))
 
         def fill(step: IndexTerm, start: int, stop: int) -> None:
-            out[start:stop] = compute_index(step, source[start:stop], self.backend)
+            index = None if zones is None else zones[start:stop].astype(np.int64)
+            out[start:stop] = compute_index(step, source[start:stop], self.backend, index)
 
         map_row_blocks(self.backend, fill, [step], len(source))
         return out
@@ -206,14 +208,14 @@ def sum_axis(table: Array, axis: int) -> Array:
     return total
 
 
-def compute_index(step: IndexTerm, source: Array, backend: Backend) -> Array:
-    """Return the index of each value: the calendar part of a time, or the bin of a number."""
+def compute_index(step: IndexTerm, source: Array, backend: Backend, zones: Array | None = None) -> Array:
+    """Return the index of each value: the calendar part of a time, by the codes `zones`, or the bin of a number."""
     xp = backend.xp
     if step.op == "INDEX_PART":
         return xp.where(source == NAT, PART_SIZES[CalendarPart(step.part)], part(source, step.part))
-    if step.op == "INDEX_LOCAL_PART":
-        local = local_times(source, TimeZone.of(step.edges), xp)
-        return xp.where(source == NAT, 0, part(local, step.part) + 1)
+    if step.op in ("INDEX_LOCAL_PART", "INDEX_ZONED_PART"):
+        local = local_times(source, TimeZone.of(step.edges, zones is not None), xp, zones)
+        return xp.where(local == NAT, 0, part(local, step.part) + 1)
     edges = backend.to_device(np.array(step.edges, np.float32))
     bins = xp.searchsorted(edges, source.astype(np.float32), side="right")
     return xp.where(xp.isnan(source), 0, bins + step.stride)

@@ -6,12 +6,14 @@ They are computed in float64, except for the arctangent: ONNX Runtime has it in 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from functools import reduce
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from gpupipe.inference.targets.calendar import Integers
+from gpupipe_kernels.program.opcodes import NAT
 
 if TYPE_CHECKING:
     from gpupipe.inference.onnx.graph import OnnxGraph
@@ -117,19 +119,25 @@ def bearing(graph: OnnxGraph, lat1: str, lon1: str, lat2: str, lon2: str) -> str
     return graph.where(is_west, graph.add("Add", degrees, graph.constant(360.0, np.float64)), degrees)
 
 
-def local_time(graph: OnnxGraph, time: str, zone: HostArray) -> str:
-    """Return int64 times in a time zone, as `gpupipe_kernels.formulas.calendar.local_times`, by binary search."""
-    n = len(zone) // 2
-    depth = n.bit_length()
-    n_padded = 2**depth - 1
-    transitions = graph.constant(np.append(zone[:n], np.full(n_padded - n, np.iinfo(np.int64).max)))
-    position = graph.constant(0, np.int64)  # the number of transitions up to the time
+def local_time(graph: OnnxGraph, time: str, zones: Sequence[HostArray], index: str | None = None) -> str:
+    """Return int64 times in a time zone, or in those of `index`, by binary search; NAT where the zone is unknown."""
+    depth = max(len(zone) // 2 for zone in zones).bit_length()
+    n = 2**depth  # entries of each zone; the last transition is never reached
+    transitions = np.full((len(zones), n), np.iinfo(np.int64).max)
+    offsets = np.full((len(zones), n), NAT)
+    for row, zone in enumerate(zones):
+        half = len(zone) // 2
+        transitions[row, :half], offsets[row, : half + len(zone) % 2] = zone[:half], zone[half:]
+    known = graph.constant(transitions.ravel())
+    start = graph.constant(0, np.int64) if index is None else graph.add("Mul", index, graph.constant(n, np.int64))
+    position = start  # that of the zone, and the number of transitions up to the time
     for step in reversed(range(depth)):
         further = graph.add("Add", position, graph.constant(2**step, np.int64))
-        last = graph.add("Gather", transitions, graph.add("Sub", further, graph.constant(1, np.int64)))
+        last = graph.add("Gather", known, graph.add("Sub", further, graph.constant(1, np.int64)))
         position = graph.where(graph.add("LessOrEqual", last, time), further, position)
-    offsets = graph.constant(np.pad(zone[n:], (0, n_padded - n), "edge"))
-    return graph.add("Add", time, graph.add("Gather", offsets, position))
+    offset = graph.add("Gather", graph.constant(offsets.ravel()), position)
+    is_unknown = graph.add("Equal", offset, graph.constant(NAT, np.int64))
+    return graph.where(is_unknown, offset, graph.add("Add", time, offset))
 
 
 def radians(graph: OnnxGraph, degrees: str) -> str:

@@ -14,7 +14,8 @@ import numpy as np
 
 from gpupipe.inference.onnx import formulas
 from gpupipe.inference.targets.calendar import calendar_part
-from gpupipe_kernels.program.opcodes import MAX_DEGREES, MAX_TURNS, NAT, READS_ZONE, CalendarPart, Opcode
+from gpupipe_kernels.program.opcodes import MAX_DEGREES, MAX_TURNS, NAT, PICKS_ZONE, READS_ZONE, CalendarPart, Opcode
+from gpupipe_kernels.program.time_zones import split_zones
 from gpupipe_kernels.rows.lowering import FINITE
 from gpupipe_kernels.rows.records import DOUBLE, SINGLE, TIME
 
@@ -166,14 +167,22 @@ def _between(step: _InstructionNodes) -> str:
 
 
 def _part(step: _InstructionNodes) -> str:
-    x = step.source()
+    x = _times(step)
     return step.null_times(x, step.graph.cast(_calendar_part(step, x), np.float32))
+
+
+def _times(step: _InstructionNodes) -> str:
+    """Return the source cells, in the time zone of the instructions if they have one."""
+    x, op, table = step.source(), step.first.op, np.array(step.first.params)
+    if op not in READS_ZONE:
+        return x
+    zones = split_zones(table) if op in PICKS_ZONE else [table]
+    found = formulas.local_time(step.graph, x, zones, step.index() if op in PICKS_ZONE else None)
+    return step.graph.where(step.is_nat(x), x, found)
 
 
 def _calendar_part(step: _InstructionNodes, x: str) -> str:
     known = step.graph.where(step.is_nat(x), step.graph.constant(0, np.int64), x)
-    if step.first.op in READS_ZONE:
-        known = formulas.local_time(step.graph, known, np.array(step.first.params, np.int64))
     return calendar_part(formulas.IntegerNodes(step.graph), known, CalendarPart(step.first.arg))
 
 
@@ -239,7 +248,7 @@ def _index_part(step: _InstructionNodes) -> str:
 
 
 def _index_local_part(step: _InstructionNodes) -> str:
-    graph, x = step.graph, step.source()
+    graph, x = step.graph, _times(step)
     following = graph.add("Add", _calendar_part(step, x), graph.constant(1, np.int64))
     return graph.where(step.is_nat(x), graph.constant(0, np.int64), following)
 
@@ -330,4 +339,6 @@ WRITERS: dict[int, NodeWriter] = {
     Opcode.BETWEEN: _between,
     Opcode.LOCAL_PART: _part,
     Opcode.INDEX_LOCAL_PART: _index_local_part,
+    Opcode.ZONED_PART: _part,
+    Opcode.INDEX_ZONED_PART: _index_local_part,
 }

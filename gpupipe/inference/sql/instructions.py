@@ -18,7 +18,16 @@ from gpupipe.inference.sql import formulas
 from gpupipe.inference.sql.dialect import INFINITE, Expr, all_of, case, column, integer, is_null, number
 from gpupipe.inference.sql.inputs import Cell
 from gpupipe.inference.targets.calendar import calendar_part
-from gpupipe_kernels.program.opcodes import IS_FINITE, MAX_DEGREES, MAX_TURNS, READS_ZONE, CalendarPart, Opcode
+from gpupipe_kernels.program.opcodes import (
+    IS_FINITE,
+    MAX_DEGREES,
+    MAX_TURNS,
+    PICKS_ZONE,
+    READS_ZONE,
+    CalendarPart,
+    Opcode,
+)
+from gpupipe_kernels.program.time_zones import split_zones
 from gpupipe_kernels.rows.lowering import FINITE
 from gpupipe_kernels.rows.records import DOUBLE, SINGLE
 
@@ -159,8 +168,11 @@ def _between(step: _Instruction) -> Value:
 def _calendar_part(step: _Instruction) -> Expr:
     time = step.x
     if step.own.op in READS_ZONE:
-        zone = [int(entry) for entry in step.own.params]
-        time = step.query.define(time + formulas.utc_offset(time, zone, len(zone) // 2))
+        table, picks = np.array(step.own.params, np.int64), step.own.op in PICKS_ZONE
+        zones = [zone.tolist() for zone in (split_zones(table) if picks else [table])]
+        offsets = {i: formulas.utc_offset(time, zone, len(zone) // 2) for i, zone in enumerate(zones) if zone}
+        known = [(step.index.eq(integer(i)), offset) for i, offset in offsets.items()] if picks else []
+        time = step.query.define(time + (case(known, None) if picks else offsets[0]))
     return calendar_part(formulas.IntegerExpressions(step.query), time, CalendarPart(step.own.arg))
 
 
@@ -318,6 +330,8 @@ WRITERS: dict[int, Writer] = {
     Opcode.INDEX_BIN: _index_bin,
     Opcode.LOCAL_PART: _part,
     Opcode.INDEX_LOCAL_PART: _index_local_part,
+    Opcode.ZONED_PART: _part,
+    Opcode.INDEX_ZONED_PART: _index_local_part,
     Opcode.ADD: _combine(exp.Add),
     Opcode.SUBTRACT: _combine(exp.Sub),
     Opcode.MULTIPLY: _combine(exp.Mul),

@@ -11,10 +11,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from gpupipe_kernels.program.opcodes import CalendarPart
+from gpupipe_kernels.program.opcodes import NAT, CalendarPart
+from gpupipe_kernels.program.time_zones import split_zones
 
 MICROSECONDS_A_DAY = 86_400_000_000
 BUCKET_BITS = 38
+MOST_BUCKETS = 2**19  # 4 MiB of counts, which several zones share by wider buckets
 
 
 def civil(days: Any) -> tuple[Any, Any, Any, Any]:
@@ -33,14 +35,16 @@ def civil(days: Any) -> tuple[Any, Any, Any, Any]:
 
 
 class TimeZone(NamedTuple):
-    """A time zone, with the position in its transitions by bucket of 2**38 microseconds, 3.2 days.
+    """One or several time zones, with the position in their transitions by bucket of 2**`bits` microseconds.
 
-    `counts` are the transitions before each bucket, the first of which is bucket `first`. `n_steps` is the largest
-    number of transitions in a bucket, 1 in all zones of tzdata. `transitions` and `offsets` end with as many
-    transitions that no time passes.
+    `counts` are the transitions before each bucket, of which a zone has `width`, from bucket `first` on. `n_steps` is
+    the largest number of transitions in a bucket: 1 in all zones of tzdata, whose buckets have 3.2 days. `transitions`
+    and `offsets` of each zone end with as many transitions that no time passes. The offset of an unknown zone is NAT.
     """
 
     first: int
+    bits: int
+    width: int
     n_steps: int
     counts: Any
     transitions: Any
@@ -48,23 +52,35 @@ class TimeZone(NamedTuple):
 
     @staticmethod
     @lru_cache(maxsize=32)
-    def of(table: tuple[float, ...]) -> TimeZone:
-        """Return the time zone of a table as `Opcode.LOCAL_PART` reads it."""
-        zone, n = np.array(table, np.int64), len(table) // 2
-        first, last = (zone[[0, n - 1]] >> BUCKET_BITS).tolist() if n else (0, 0)
-        counts = np.searchsorted(zone[:n], np.arange(first, last + 2) << BUCKET_BITS)
+    def of(table: tuple[float, ...], has_several: bool = False) -> TimeZone:
+        """Return the time zone of a table as `Opcode.LOCAL_PART` reads it, or as `Opcode.ZONED_PART` does."""
+        tables = split_zones(np.array(table)) if has_several else [table]
+        zones = [np.array(zone if len(zone) else [NAT]).astype(np.int64) for zone in tables]
+        passed = [zone[: len(zone) // 2] for zone in zones]
+        every = np.concatenate(passed) if any(map(len, passed)) else np.zeros(1, np.int64)
+        low, high, bits = int(every.min()), int(every.max()), BUCKET_BITS
+        while len(zones) * ((high - low) >> bits) > MOST_BUCKETS:
+            bits += 1
+        starts = np.arange(low >> bits, (high >> bits) + 2) << bits
+        counts = [np.searchsorted(each, starts) for each in passed]
         n_steps = int(np.diff(counts).max())
-        transitions = np.pad(zone[:n], (0, n_steps + 1), constant_values=np.iinfo(np.int64).max)
-        return TimeZone(first, n_steps, counts, transitions, np.pad(zone[n:], (0, n_steps), "edge"))
+        begins = np.cumsum([0, *(len(each) + n_steps + 1 for each in passed)])
+        padded = [np.pad(each, (0, n_steps + 1), constant_values=np.iinfo(np.int64).max) for each in passed]
+        offsets = [np.pad(zone[len(zone) // 2 :], (0, n_steps), "edge") for zone in zones]
+        found = np.concatenate([each + begin for each, begin in zip(counts, begins.tolist(), strict=False)])
+        return TimeZone(low >> bits, bits, len(starts), n_steps, found, *map(np.concatenate, (padded, offsets)))
 
 
-def local_times(time: Any, zone: TimeZone, xp: Any = np) -> Any:
-    """Return int64 times, of the namespace `xp`, in a time zone; the caller masks NAT."""
-    counts, transitions, offsets = map(xp.asarray, zone[2:])
-    found = counts.take(xp.clip((time >> BUCKET_BITS) - zone.first, 0, len(zone.counts) - 1))
+def local_times(time: Any, zone: TimeZone, xp: Any = np, index: Any = None) -> Any:
+    """Return int64 times, of the namespace `xp`, in a time zone, or those of `index`; NAT where one is missing."""
+    counts, transitions, offsets = map(xp.asarray, zone[4:])
+    bucket = xp.clip((time >> zone.bits) - zone.first, 0, zone.width - 1)
+    found = counts.take(bucket if index is None else bucket + index * zone.width)
     for _ in range(zone.n_steps):
         found += time >= transitions.take(found)
-    return time + offsets.take(found)
+    offset = offsets.take(found)
+    is_missing = time == NAT if index is None else (time == NAT) | (offset == NAT)
+    return xp.where(is_missing, NAT, time + offset)
 
 
 def _is_leap(year: Any) -> Any:

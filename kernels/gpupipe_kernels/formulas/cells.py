@@ -88,6 +88,14 @@ def local_time(time, tables, first, size):
     return time + int64(offset)
 
 
+@array_formula
+def zone_bounds(index, tables, first):
+    """Return the bounds of time zone `index`, as positions in the table of time zones that starts at `first`."""
+    n = int32(tables[first]) - int32(1)
+    at = first + uint64(entry(int32(index), n))
+    return int32(tables[at]), int32(tables[at + uint64(1)])
+
+
 @formula
 def entry(index, size):
     """Return an index clipped to a table of `size` entries."""

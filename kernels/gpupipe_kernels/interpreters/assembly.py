@@ -10,6 +10,7 @@ import numpy as np
 
 from gpupipe_kernels.program.opcodes import BLOCKS, CalendarPart, Opcode
 from gpupipe_kernels.program.program import Program
+from gpupipe_kernels.program.time_zones import join_zones
 
 Instruction = tuple[int, ...]
 
@@ -89,6 +90,19 @@ def local_parts() -> Program:
     ]
     index = (Opcode.INDEX_LOCAL_PART, -1, block, 0, CalendarPart.HOUR, 0, -1, 5)
     return assemble([*parts, index, (Opcode.TAKE, 2, -1, -1, 0, 0, 0, 25)], zone, range(25), n_columns=3)
+
+
+def zoned_parts(n_codes: int) -> Program:
+    """Return the program of the hour, and the hour as an index, of a time in the time zone of an int16 code.
+
+    Every third one is unknown, has two transitions, or is UTC.
+    """
+    zones = join_zones([((), tuple(local_parts().params.tolist()), (0.0,))[code % 3] for code in range(n_codes)])
+    pick = (Opcode.INDEX, -1, BLOCKS.index("int16"), 0, 0, 0, 0, 0)
+    hour = (BLOCKS.index("int64"), 0, CalendarPart.HOUR, 0, -1, len(zones))
+    take = (Opcode.TAKE, 1, -1, -1, 0, 0, 0, 25)
+    rows = [pick, (Opcode.ZONED_PART, 0, *hour), (Opcode.INDEX_ZONED_PART, -1, *hour), take]
+    return assemble(rows, zones, range(25), n_columns=2)
 
 
 def elapsed(origin: float, unit: float) -> Program:

@@ -23,7 +23,7 @@ N_CODES, N_FOLDS = 7, 3
 
 @cache
 def program() -> Program:
-    """Return the program; its 34 columns are several panels of a row-major matrix."""
+    """Return the program; its 36 columns are several panels of a row-major matrix."""
     parts = [
         assembly.arithmetic(),
         assembly.bins(-1.0, 0.0, 1.0),
@@ -34,6 +34,7 @@ def program() -> Program:
         assembly.standardize(1e6, 0.3),
         assembly.calendar_parts(),
         assembly.local_parts(),
+        assembly.zoned_parts(N_CODES),
         assembly.elapsed(1.6e15, 1e6),
         assembly.lookup(N_CODES),
         _out_of_fold(),

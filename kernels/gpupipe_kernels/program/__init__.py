@@ -1,1 +1,2 @@
-"""Feature programs: the instruction set (``opcodes``), and instructions with lookup tables (``program``)."""
+"""Feature programs: the instruction set (``opcodes``), instructions with lookup tables (``program``), and the tables of
+time zones in them (``time_zones``)."""

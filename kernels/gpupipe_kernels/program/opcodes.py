@@ -76,6 +76,10 @@ class Opcode(IntEnum):
     # The time zone is params[param:param+size]: n transitions (UTC), then the n + 1 offsets from UTC between them.
     LOCAL_PART = 26  # acc = calendar part `arg` of x in a time zone; times; NAT gives NaN
     INDEX_LOCAL_PART = 27  # index = 1 + calendar part `arg` of x in a time zone, or 0 where x is NAT; times
+    # The time zone is number `index` of those in params[param:param+size]: the n + 1 bounds of n zones, as positions in
+    # this table, then the zones as above. An empty zone is unknown, as if x were NAT.
+    ZONED_PART = 28  # acc = calendar part `arg` of x in time zone `index`; times
+    INDEX_ZONED_PART = 29  # index = 1 + calendar part `arg` of x in time zone `index`, or 0; times
 
 
 MAX_TURNS = 8_388_608.0
@@ -97,7 +101,8 @@ STARTS_SEGMENT = frozenset(
         Opcode.INDEX_LOCAL_PART,
     }
 )
-READS_ZONE = frozenset({Opcode.LOCAL_PART, Opcode.INDEX_LOCAL_PART})
+PICKS_ZONE = frozenset({Opcode.ZONED_PART, Opcode.INDEX_ZONED_PART})
+READS_ZONE = frozenset({Opcode.LOCAL_PART, Opcode.INDEX_LOCAL_PART}) | PICKS_ZONE
 WRITES_INDEX = frozenset(
     {
         Opcode.INDEX,
@@ -106,9 +111,10 @@ WRITES_INDEX = frozenset(
         Opcode.INDEX_PART,
         Opcode.INDEX_BIN,
         Opcode.INDEX_LOCAL_PART,
+        Opcode.INDEX_ZONED_PART,
     }
 )
-READS_ACCUMULATOR = frozenset(Opcode) - STARTS_SEGMENT - WRITES_INDEX - {Opcode.TAKE}
+READS_ACCUMULATOR = frozenset(Opcode) - STARTS_SEGMENT - WRITES_INDEX - {Opcode.TAKE, Opcode.ZONED_PART}
 IS_FINITE = frozenset(
     {Opcode.ADD, Opcode.SUBTRACT, Opcode.MULTIPLY, Opcode.DIVIDE, Opcode.SCALE, Opcode.LOG1P, Opcode.YEO_JOHNSON}
 )

@@ -14,6 +14,7 @@ from gpupipe_kernels.program.opcodes import (
     N_REGISTERS,
     OPERANDS,
     PART_SIZES,
+    PICKS_ZONE,
     READS_ACCUMULATOR,
     READS_ZONE,
     STARTS_SEGMENT,
@@ -22,6 +23,7 @@ from gpupipe_kernels.program.opcodes import (
     Field,
     Opcode,
 )
+from gpupipe_kernels.program.time_zones import is_zone, split_zones
 
 CODE_BLOCKS = frozenset({0, 1, 2})
 NUMBER_BLOCKS = frozenset({3, 4})
@@ -43,7 +45,6 @@ PARAMS_READ = {
 }  # fmt: skip
 
 ARRAYS = (("instructions", "int32", 2), ("params", "float64", 1), ("luts", "float32", 1))
-MOST_MICROSECONDS = 2**53  # in a time zone, which float64 holds exactly
 MOST_A_COLUMN = 1024  # instructions per column; the longest chain of ops has dozens
 
 
@@ -203,7 +204,7 @@ class Program:
             op = Opcode(row[Field.OP])
             if row[Field.DST] in columns if op not in WRITES_INDEX else is_looked_up:
                 kept.append(row)
-                is_looked_up |= op is Opcode.TAKE
+                is_looked_up |= op in (Opcode.TAKE, Opcode.ZONED_PART)
             is_looked_up &= op not in STARTS_SEGMENT
         return kept[::-1]
 
@@ -295,18 +296,20 @@ class Program:
             raise ValueError(f"{op.name} reads outside the lookup tables")
         if op is Opcode.BETWEEN and not 0 <= arg < block_rows.get(block, 0):
             raise ValueError("BETWEEN reads a column that does not exist")
-        if op is Opcode.TAKE and reach == 0:
-            raise ValueError("TAKE has no index")
+        if op in (Opcode.TAKE, *PICKS_ZONE) and reach == 0:
+            raise ValueError(f"{op.name} has no index")
         if op is Opcode.TAKE and reach > size:
             raise ValueError(f"TAKE looks up index {reach - 1} in a table of {size}")
         if op in READS_ZONE:
-            zone = self.params[param : param + max(0, size)]
-            is_valid = size > 0 and size % 2 and (np.abs(zone) < MOST_MICROSECONDS).all()
-            if not is_valid or not (np.diff(zone[: size // 2]) > 0).all():
+            table, picks = self.params[param : param + max(0, size)], op in PICKS_ZONE
+            zones = split_zones(table) if picks else [table]
+            if not zones or not all(is_zone(zone, picks) for zone in zones):
                 raise ValueError(f"{op.name} has a malformed time zone")
+            if picks and reach > len(zones):
+                raise ValueError(f"{op.name} looks up time zone {reach - 1} in a table of {len(zones)}")
         if op in (Opcode.PART, Opcode.INDEX_PART, *READS_ZONE):
             part = CalendarPart(arg)
-            if op is Opcode.INDEX_LOCAL_PART and part not in PART_SIZES:
+            if op in READS_ZONE & WRITES_INDEX and part not in PART_SIZES:
                 raise ValueError(f"{part.name} cannot be an index")
             if op is Opcode.INDEX_PART and size < PART_SIZES.get(part, 2**31):
                 raise ValueError(f"{part.name} cannot index a table of {size}")
@@ -320,7 +323,7 @@ class Program:
             return reach
         if op is Opcode.INDEX_PART:
             return size + 1
-        if op is Opcode.INDEX_LOCAL_PART:
+        if op in READS_ZONE & WRITES_INDEX:
             return PART_SIZES[part] + 1
         if op is Opcode.INDEX_BIN:
             return arg + size + 1
@@ -350,7 +353,7 @@ class Program:
 
 
 def has_wide_edges(row: Sequence[int]) -> bool:
-    """Return whether the table of an instruction is in the parameters: edges of a float64 column, or a time zone."""
+    """Return whether the table of an instruction is in the parameters: edges of a float64 column, or time zones."""
     op = int(row[Field.OP])
     return bool(op in READS_ZONE or (op == Opcode.INDEX_BIN and row[Field.BLOCK] == WIDE_BLOCK))
 

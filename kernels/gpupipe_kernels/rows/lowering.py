@@ -19,12 +19,14 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from gpupipe_kernels.program.opcodes import OPERANDS, READS_ZONE, WRITES_INDEX, Field, Opcode
+from gpupipe_kernels.program.opcodes import OPERANDS, PICKS_ZONE, READS_ZONE, WRITES_INDEX, Field, Opcode
 from gpupipe_kernels.program.program import Call, Program, n_params
 from gpupipe_kernels.rows.records import DOUBLE, KIND_OF_BLOCK, RecordLayout
 
 LIBRARY = frozenset({Opcode.LOG1P, Opcode.SINE, Opcode.HAVERSINE, Opcode.BEARING, Opcode.YEO_JOHNSON, Opcode.CALL})
 """Instructions that only NumPy, or a user's kernel, computes with the digits of the batch path."""
+
+READS_INDEX = frozenset({Opcode.INDEX_PAIR, Opcode.TAKE, *PICKS_ZONE})
 
 # Columns of the table of compiled code.
 OP, KIND, DST, X, Y, ARG, LUT, SIZE = range(8)
@@ -54,7 +56,7 @@ class LoweredInstruction:
     arg, lut, size : int
         As in the program.
     params : tuple of float
-        Of a bin of float64 cells, its edges; of a local time, the transitions and offsets of the time zone.
+        Of a bin of float64 cells, its edges; of a local time, the table of the time zone or time zones.
     call : Call, optional
         The user's kernel of a CALL.
     """
@@ -79,7 +81,7 @@ class LoweredInstruction:
 
     @property
     def has_wide_edges(self) -> bool:
-        """True if its parameters are the edges that a float64 cell is compared with, or a time zone."""
+        """True if its parameters are the edges that a float64 cell is compared with, or time zones."""
         return self.op in READS_ZONE or (self.op == Opcode.INDEX_BIN and self.kind == DOUBLE)
 
     @property
@@ -189,7 +191,7 @@ def _unstack(program: Program, positions: Positions) -> tuple[list[LoweredInstru
         lowered = _source(row, op, program, positions)
         if op in WRITES_INDEX:
             n_indices += 1
-            lowered = replace(lowered, index=index if op is Opcode.INDEX_PAIR else -1, dst=n_indices)
+            lowered = replace(lowered, index=index if op in READS_INDEX else -1, dst=n_indices)
             index = n_indices
         else:
             n_operands = lowered.call.n_inputs if lowered.call is not None else OPERANDS.get(op, 1)
@@ -198,7 +200,7 @@ def _unstack(program: Program, positions: Positions) -> tuple[list[LoweredInstru
             if takes > 1:
                 del stack[len(stack) - takes + 1 :]
             n_values += 1
-            lowered = replace(lowered, operands=operands, index=index if op is Opcode.TAKE else -1, dst=n_values)
+            lowered = replace(lowered, operands=operands, index=index if op in READS_INDEX else -1, dst=n_values)
             outputs[row[Field.DST]] = accumulator = n_values
         made.append(lowered)
         if op is Opcode.LOG1P:

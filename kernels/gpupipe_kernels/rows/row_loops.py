@@ -8,7 +8,7 @@ import numpy as np
 from numpy import float32, int64
 
 from gpupipe_kernels.formulas.calendar32 import part
-from gpupipe_kernels.formulas.cells import NAN, bin_of, clip, elapsed, fill, finite, flag, local_time
+from gpupipe_kernels.formulas.cells import NAN, bin_of, clip, elapsed, fill, finite, flag, local_time, zone_bounds
 from gpupipe_kernels.formulas.cells import between as time_between
 from gpupipe_kernels.launch import host_block, read_only
 from gpupipe_kernels.program.opcodes import NAT, Opcode
@@ -121,6 +121,17 @@ def _run_exact(
                 time = times[of_8 + x]
                 local = local_time(time, edges, np.uint64(lut), size)
                 indices[dst, i] = 0 if time == NAT else part(local, arg) + 1
+            elif op == Opcode.ZONED_PART or op == Opcode.INDEX_ZONED_PART:
+                time = times[of_8 + x]
+                low, high = zone_bounds(indices[y, i], edges, np.uint64(lut))
+                is_known = time != NAT and low < high
+                found = int64(0)
+                if is_known:
+                    found = int64(part(local_time(time, edges, np.uint64(lut + low), high - low), arg))
+                if op == Opcode.ZONED_PART:
+                    values[dst, i] = float32(found) if is_known else NAN
+                else:
+                    indices[dst, i] = found + 1 if is_known else 0
             elif op == Opcode.ADD:
                 values[dst, i] = finite(values[x, i] + values[y, i])
             elif op == Opcode.SUBTRACT:

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from gpupipe_kernels.formulas.calendar import TimeZone, local_times, part
-from gpupipe_kernels.program.opcodes import NAT, READS_ZONE, Opcode
+from gpupipe_kernels.program.opcodes import NAT, PICKS_ZONE, READS_ZONE, Opcode
 from gpupipe_kernels.program.program import Program
 from gpupipe_kernels.reference import bearing, central_angle, degrees, in_float32, sine, yeo_johnson
 from gpupipe_kernels.rows.lowering import FINITE, InstructionGroup, LoweredInstruction, LoweredProgram, Positions, lower
@@ -130,7 +130,7 @@ class _GroupStep:
         self.wide = [np.array([[each.params[i]] for each in members], np.float64) for i in range(n_params)]
         with np.errstate(over="ignore"):
             self.narrow = [values.astype(np.float32) for values in self.wide]
-        self.zone = TimeZone.of(first.params) if first.op in READS_ZONE else None
+        self.zone = TimeZone.of(first.params, first.op in PICKS_ZONE) if first.op in READS_ZONE else None
         self.act = ACTIONS[first.op]
 
     def __call__(self, cells: Cells, registers: Registers) -> None:
@@ -144,9 +144,13 @@ class _GroupStep:
         found: HostArray = of_kind.T.take(self.cell, axis=0)
         return found
 
-    def part(self, times: HostArray) -> Any:
-        """Return the calendar part of times, in the time zone of the members if they have one."""
-        return part(times if self.zone is None else local_times(times, self.zone), self.first.arg)
+    def times(self, cells: Cells, registers: Registers) -> HostArray:
+        """Return the source cells, in the time zone of the members if they have one."""
+        found = self.source(cells)
+        if self.zone is not None:
+            index = registers.indices.take(self.index, axis=0) if self.first.op in PICKS_ZONE else None
+            found = local_times(found, self.zone, index=index)
+        return found
 
     def operand(self, registers: Registers, i: int = 0) -> Floats:
         """Return operand `i` of each member, shape (members, n)."""
@@ -181,8 +185,8 @@ def _between(step: _GroupStep, cells: Cells, at: Registers, out: Any) -> None:
 
 
 def _part(step: _GroupStep, cells: Cells, at: Registers, out: Any) -> None:
-    x = step.source(cells)
-    out[:] = step.part(x)
+    x = step.times(cells, at)
+    out[:] = part(x, step.first.arg)
     np.copyto(out, np.nan, where=x == NAT)
 
 
@@ -231,12 +235,12 @@ def _index_pair(step: _GroupStep, cells: Cells, at: Registers, out: Any) -> None
 
 def _index_part(step: _GroupStep, cells: Cells, at: Registers, out: Any) -> None:
     x = step.source(cells)
-    np.copyto(out, np.where(x == NAT, step.size, step.part(x)))
+    np.copyto(out, np.where(x == NAT, step.size, part(x, step.first.arg)))
 
 
 def _index_local_part(step: _GroupStep, cells: Cells, at: Registers, out: Any) -> None:
-    x = step.source(cells)
-    np.copyto(out, np.where(x == NAT, 0, step.part(x) + 1))
+    x = step.times(cells, at)
+    np.copyto(out, np.where(x == NAT, 0, part(x, step.first.arg) + 1))
 
 
 def _index_bin(step: _GroupStep, cells: Cells, at: Registers, out: Any) -> None:
@@ -309,4 +313,6 @@ ACTIONS: dict[int, Action] = {
     Opcode.CALL: _call,
     Opcode.LOCAL_PART: _part,
     Opcode.INDEX_LOCAL_PART: _index_local_part,
+    Opcode.ZONED_PART: _part,
+    Opcode.INDEX_ZONED_PART: _index_local_part,
 }

@@ -6,7 +6,7 @@ import os
 import struct
 import subprocess
 import sys
-from datetime import datetime
+from datetime import datetime, timedelta
 from importlib import resources
 from pathlib import Path
 from zoneinfo import TZPATH, ZoneInfo, available_timezones
@@ -25,12 +25,16 @@ from gpupipe.errors import ConfigError
 from gpupipe.features import OPS
 from gpupipe.features.ops.zoned_op import zone_table
 from gpupipe_kernels.formulas.calendar import TimeZone, local_times
+from gpupipe_kernels.interpreters.numpy.interpreter import run
 from tests.examples import examples
 
 ZONES = sorted(available_timezones())
 PARTS = ["year", "month", "day", "weekday", "hour", "minute", "second", "day_of_year"]
 TIMES = st.lists(st.datetimes(datetime(1800, 1, 1), datetime(2100, 12, 1)) | st.none(), min_size=1, max_size=20)
 SECOND = 1_000_000
+EPOCH = datetime(1970, 1, 1)
+STEPS = st.sampled_from([-SECOND, -1, 0, 1, SECOND])
+USUAL = ["America/New_York", "Australia/Lord_Howe", "Asia/Kathmandu", "Africa/Casablanca", "Europe/Dublin"]
 MOMENTS = ["2024-03-10 06:59:59", "2024-03-10 07:00:00", "2024-11-03 05:30:00", "2024-11-03 06:30:00"]
 """Around the change to and from daylight saving time in New York: the last two have the same local time."""
 
@@ -85,6 +89,86 @@ def test_parts_in_any_zone_match_pandas(fit, times: list, zone: str, is_typed: b
     pd.testing.assert_frame_equal(made.serve({"t": plain}), made.training)
 
 
+@st.composite
+def rows_with_zones(draw: st.DrawFn) -> pd.DataFrame:
+    """Return times, most of them around a transition of the zone in their row; some zones are null or unknown."""
+    rows = []
+    for zone in draw(st.lists(st.sampled_from([*ZONES, *USUAL, "+05:30", "-00:01"]), min_size=1, max_size=4)):
+        times = draw(TIMES)
+        if zone in ZONES and len(changes := transitions_in(binary_zone(zone))):
+            near = st.sampled_from([*changes.tolist(), int(changes[0]) - 10**13, int(changes[-1]) + 10**15])
+            times += draw(st.lists(st.builds(lambda us, d: EPOCH + timedelta(microseconds=us + d), near, STEPS)))
+        rows += [(time, draw(st.sampled_from([zone] * 4 + [None, "Mars/Olympus"]))) for time in times]
+    rows.append((datetime(2024, 7, 1), "Asia/Tokyo"))
+    frame = pd.DataFrame(draw(st.permutations(rows)), columns=["t", "tz"])
+    return frame.astype({"t": "datetime64[us]", "tz": object})
+
+
+def local_parts(frame: pd.DataFrame) -> pd.DataFrame:
+    """Return the parts of the times, each in the zone of its row; NaN if one of them is missing."""
+    found = pd.DataFrame(np.nan, frame.index, PARTS)
+    for zone, times in frame["t"].groupby(frame["tz"].where(~frame["tz"].isin(["Mars/Olympus", "Moon"]))):
+        local = times.dt.tz_localize("UTC").dt.tz_convert(zone).dt
+        for part in PARTS:
+            values = getattr(local, "day_of_week" if part == "weekday" else part)
+            found.loc[times.index, part] = values.to_numpy(float, na_value=np.nan)
+    return found
+
+
+@examples(60)
+@given(frame=rows_with_zones(), new=rows_with_zones())
+def test_each_row_has_its_own_zone(fit, frame: pd.DataFrame, new: pd.DataFrame) -> None:
+    """The reference is pandas; zones that the training rows do not have are null, as are other values."""
+    zone = {"zone": {"column": "tz"}}
+    ops = [{"datetime_parts": {"columns": "t", "parts": PARTS, **zone}},
+           {"cyclic": {"columns": "t", "parts": ["hour", "weekday", "month"], **zone}}]  # fmt: skip
+    made = fit(frame, ops, view="codes", schema={"tz": "categorical", "t": "datetime"})
+    served = new.assign(tz=new["tz"].where(new["tz"].isin(frame["tz"]), "Moon"))
+    for rows, found in ((frame, made.training), (served, made.serve(new))):
+        np.testing.assert_array_equal(found[[f"t_{part}" for part in PARTS]], local_parts(rows))
+        for part, period in (("hour", 24), ("weekday", 7), ("month", 12)):
+            angle = (found[f"t_{part}"] - (part == "month")) * 2 * np.pi / period
+            np.testing.assert_allclose(found[f"t_{part}_cos"], np.cos(angle).fillna(0), atol=1e-6)
+
+
+def test_two_columns_with_the_same_zones_share_their_table(fit) -> None:
+    times = pd.to_datetime(["2024-07-01 12:00", "2024-07-01 12:00", "2024-07-01 12:00"])
+    names = ["Asia/Tokyo", "America/New_York", None]
+    frame = {"t": times, "u": times, "of_t": names, "of_u": [*names[1::-1], None]}
+    ops = [{"datetime_parts": {"columns": c, "parts": ["hour", "day"], "zone": {"column": f"of_{c}"}}} for c in "tu"]
+    ops.insert(1, {"cyclic": {"columns": "t", "parts": ["hour"], "zone": {"column": "of_u"}}})
+    made = fit(frame, [*ops, {"drop": ["of_t", "of_u"]}], view="codes")
+    np.testing.assert_allclose(
+        made.training["t_hour_cos"], [np.cos(np.pi * 2 / 3), np.cos(np.pi * 7 / 4), 0], atol=1e-6
+    )
+    expected = {"t_hour": [21, 8, np.nan], "t_day": [1, 1, np.nan], "u_hour": [8, 21, np.nan], "u_day": [1, 1, np.nan]}
+    np.testing.assert_array_equal(made.training[list(expected)], pd.DataFrame(expected))
+    size = sum(len(zone_table(name)) for name in names[:2])
+    assert size <= len(made.features.program.params) < 2 * size
+    program = made.features.program.of_columns([5, 1])
+    out = np.empty((3, 2), np.float32, order="F")
+    run(program, made.table.blocks, out)
+    np.testing.assert_array_equal(out, made.training.iloc[:, [5, 1]])
+
+
+def test_values_other_than_zones_are_counted(fit) -> None:
+    op = {"columns": "t", "parts": ["hour"], "zone": {"column": "tz"}}
+    names = ["UTC", "EST5EDT", "CET", "PST", "PST", "Rome", "Oslo", "Moon", None]
+    frame = {"t": pd.to_datetime(["2024-07-01"] * len(names)), "tz": names, "x": np.arange(len(names)) / 7}
+    made = fit(frame, [{"datetime_parts": op}], view="codes")
+    assert made.training["t_hour"].fillna(-1).tolist() == [0, 20, 2, -1, -1, -1, -1, -1, -1]
+    assert (
+        "column 'tz': expected a time zone such as America/New_York, got 'Moon', 'Oslo', 'PST' and others; "
+        "parts of times are null in 5 training rows"
+    ) in made.features.warnings
+    with pytest.raises(ConfigError, match=r"column 'tz': expected a time zone .*, got 'Moon'\n"):
+        fit({key: values[7:8] for key, values in frame.items()}, [{"cyclic": op}], schema={"tz": "categorical"})
+    with pytest.raises(ConfigError, match="cyclic takes categorical columns; 'x' is numeric"):
+        fit(frame, [{"cyclic": {**op, "zone": {"column": "x"}}}])
+    with pytest.raises(ConfigError, match=r"expected one column of time zones; '\*z' matches 2"):
+        fit({**frame, "z": names}, [{"cyclic": {**op, "zone": {"column": "*z"}}}])
+
+
 @pytest.mark.parametrize(
     "convert", [pd.DataFrame, pl.from_pandas, pa.Table.from_pandas], ids=["pandas", "polars", "Arrow"]
 )
@@ -121,8 +205,8 @@ def test_unknown_zones_are_refused_with_advice(fit) -> None:
     op = OPS.get("datetime_parts")
     with pytest.raises(ValidationError, match=r"such as America/New_York, got 'America/NewYork'.*America/New_York"):
         op.model_validate({"columns": "t", "zone": "America/NewYork"})
-    with pytest.raises(ValidationError, match=r"expected the name of one time zone.*a zone for each row"):
-        op.model_validate({"columns": "t", "zone": {"column": "tz"}})
+    with pytest.raises(ValidationError, match=r"expected the name of a time zone, or \{column: NAME\} for the zone of"):
+        op.model_validate({"columns": "t", "zone": {"columns": "tz"}})
     table = pa.table({"t": pa.array([0], pa.timestamp("us", "Mars/Olympus"))})
     with pytest.raises(ConfigError, match="column 't': expected a time zone such as") as caught:
         fit(table, [{"cyclic": "t"}])

@@ -29,6 +29,7 @@ SMALL: dict[str, dict[str, Any]] = {
     "random_forest": {"n_estimators": 5},
     "xgboost": {"n_estimators": 8},
 }
+PARTS = ["year", "month", "day", "is_month_end", "hour"]
 FEATURES: list[Any] = [
     {"impute": {"columns": ["usage"], "indicator": True}},
     {"yeo_johnson": "speed"},
@@ -37,7 +38,7 @@ FEATURES: list[Any] = [
     {"cross": {"columns": ["plan", "city"], "as": "plan_city"}},
     {"target_encode": {"columns": ["plan_city"], "folds": 2}},
     {"cyclic": {"columns": ["since"], "parts": ["hour", "day_of_year"], "zone": "America/New_York"}},
-    {"datetime_parts": {"columns": ["since"], "parts": ["year", "month", "day", "is_month_end", "weekday"]}},
+    {"datetime_parts": {"columns": ["since"], "parts": PARTS, "zone": {"column": "zone"}}},
 ]
 
 
@@ -58,6 +59,7 @@ def customers() -> pd.DataFrame:
             "store": rng.integers(1, 9, N),
             "is_member": rng.random(N) < 0.5,
             "word": rng.choice(["yes", "no"], N),
+            "zone": rng.choice(["Asia/Kolkata", "America/New_York", "UTC"], N),
             "since": pd.Series(since).where(rng.random(N) > 0.05),
             "binary": np.where(score > 10, "yes", "no"),
             "multiclass": pd.cut(score, [-99, 4, 12, 999], labels=["low", "mid", "high"]).astype(str),
@@ -90,7 +92,7 @@ def hard_rows(n: int = 120) -> list[dict[str, Any]]:
     strange: dict[str, list[Any]] = {
         "usage": EXTREMES, "speed": EXTREMES, "age": [np.nan, -5.0, 2**40], "plan": [*NULL_TEXTS, "z", "A"],
         "city": [*NULL_TEXTS, "city 1 ", "Malmö"], "store": [np.nan, 3.0, 99.0, -0.0], "is_member": [None],
-        "word": ["YES ", "", "f", " 0"],
+        "word": ["YES ", "", "f", " 0"], "zone": [*NULL_TEXTS, "Asia/Tokyo", "Moon"],
         "since": [pd.NaT, *map(datetime.fromisoformat, ("1969-12-31T23:59:59.999999", "2000-02-29", "9999-12-31"))],
     }  # fmt: skip
     rows = []

@@ -61,6 +61,8 @@ class DeviceOpcode(IntEnum):
     BETWEEN = 35
     LOCAL_PART = 36
     INDEX_LOCAL_PART = 37
+    ZONED_PART = 38
+    INDEX_ZONED_PART = 39
 
 
 OP, TO, ROW, ARG, LUT, SIZE = range(6)

@@ -239,12 +239,18 @@ def wide_bin_index(x, tables, at, size, lowest):
 
 
 @array_formula
-def local_part(time, tables, at, size, which):
-    """Return a calendar part in a time zone, `NO_PART` if the time is missing.
+def local_part(time, index, tables, at, size, which, is_picked):
+    """Return a calendar part in a time zone, `NO_PART` if the time or the zone is missing.
 
-    The n transitions of the zone, and the n + 1 offsets between them, start at `at`.
+    The n transitions of the zone, and the n + 1 offsets between them, start at `at`; if `is_picked`, those of zone
+    `index` are in the table of time zones there.
     """
-    if time == NAT:
+    if is_picked:
+        zone = entry(index, int32(time_entry(tables, at, int32(0))) - int32(1))
+        first = int32(time_entry(tables, at, zone))
+        size = int32(int32(time_entry(tables, at, int32(zone + int32(1)))) - first)
+        at = at + uint64(2) * uint64(first)
+    if time == NAT or size == int32(0):
         return int32(NO_PART)
     n = int32(size >> 1)
     return int32(part(time + time_entry(tables, at, n + count_up_to(time_entry, time, tables, at, n)), which))
@@ -252,13 +258,13 @@ def local_part(time, tables, at, size, which):
 
 @formula
 def part_number(found):
-    """Return a calendar part as a number, NaN if the time is missing."""
+    """Return a calendar part as a number, NaN if it is missing."""
     return NAN if found == NO_PART else float32(found)
 
 
 @formula
 def next_index(found):
-    """Return 1 + a calendar part as an index, 0 if the time is missing."""
+    """Return 1 + a calendar part as an index, 0 if it is missing."""
     return int32(0) if found == NO_PART else int32(found + int32(1))
 
 
@@ -441,8 +447,9 @@ def execute(table, line, luts, moved, first, stride, has_fold, fold, stack, lane
             other = column(i64, uint64(uint32(arg)), first, stride)
             acc = each_pair(between, time, other, wide(table, line, 0))
         elif op >= DeviceOpcode.LOCAL_PART:
-            found = each(local_part, time, luts, lut(table, line, moved), table[line + uint64(SIZE)], arg)
-            if op == DeviceOpcode.LOCAL_PART:
+            at, is_picked = lut(table, line, moved), op >= DeviceOpcode.ZONED_PART
+            found = each_pair(local_part, time, ix, luts, at, table[line + uint64(SIZE)], arg, is_picked)
+            if op == DeviceOpcode.LOCAL_PART or op == DeviceOpcode.ZONED_PART:
                 acc = each(part_number, found)
             else:
                 ix = each(next_index, found)

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from gpupipe_kernels.formulas.calendar import TimeZone, local_times, part
-from gpupipe_kernels.program.opcodes import BLOCKS, NAT, READS_ZONE, Opcode
+from gpupipe_kernels.program.opcodes import BLOCKS, NAT, PICKS_ZONE, READS_ZONE, STARTS_SEGMENT, WRITES_INDEX, Opcode
 from gpupipe_kernels.program.program import Call, Program, has_wide_edges
 from gpupipe_kernels.reference import bearing, central_angle, degrees, in_float32, sine, yeo_johnson
 from gpupipe_kernels.threads import run_blocks
@@ -47,7 +47,12 @@ def run(
     n_rows = out.shape[0]
     if out.dtype != np.float32 or out.shape != (n_rows, program.n_columns):
         raise ValueError(f"expected a float32 matrix with {program.n_columns} columns, got {out.dtype} {out.shape}")
-    steps = [_Step(row, program, blocks, out, fold) for row in program.instructions.tolist()]
+    steps, index = [], tuple[Any, ...]()
+    for row in program.instructions.tolist():
+        index = () if row[0] in STARTS_SEGMENT else index
+        steps.append(_Step(row, program, blocks, out, fold, index))
+        if row[0] in WRITES_INDEX:
+            index += (tuple(row if row[-1] else row[:5]),)  # PARAM and LUT matter if there is a table
     block_rows = min(max(n_rows // (4 * n_threads), BLOCK_ROWS), MOST_BLOCK_ROWS)
     run_blocks(lambda start, stop: _run_block(steps, start, stop), n_rows, block_rows, n_threads)
 
@@ -55,7 +60,15 @@ def run(
 class _Step:
     """An instruction with its operands resolved once for all blocks."""
 
-    def __init__(self, row: list[int], program: Program, blocks: Mapping[str, Array], out: Array, fold: Array | None):
+    def __init__(
+        self,
+        row: list[int],
+        program: Program,
+        blocks: Mapping[str, Array],
+        out: Array,
+        fold: Array | None,
+        index: tuple[Any, ...],
+    ):
         op, dst, block, source, self.arg, param, lut, self.size = row
         self.act = ACTIONS[op]
         self.source = blocks[BLOCKS[block]][source] if block >= 0 else None
@@ -65,8 +78,9 @@ class _Step:
         self.params = program.params[param : param + 2].tolist()
         is_wide = has_wide_edges(row)
         self.lut = program.params[param : param + self.size] if is_wide else program.luts[lut : lut + self.size]
-        self.zone = TimeZone.of(tuple(self.lut.tolist())) if op in READS_ZONE else None
-        self.local = (block, source, param)  # identifies the local times
+        self.picks = op in PICKS_ZONE
+        self.zone = TimeZone.of(tuple(self.lut.tolist()), self.picks) if op in READS_ZONE else None
+        self.local = (block, source, param, index if self.picks else ())  # identifies the local times
         self.fold = fold
 
 
@@ -127,8 +141,9 @@ def _elapsed(step: _Step, x: Any, acc: Any, at: _Registers) -> None:
 
 
 def _part(step: _Step, x: Any, acc: Any, at: _Registers) -> None:
+    x = _local(step, x, at)
     np.equal(x, NAT, out=at.mask)
-    _calendar(_local(step, x, at), step.arg, acc)
+    _calendar(x, step.arg, acc)
     np.copyto(acc, np.nan, where=at.mask)
 
 
@@ -139,7 +154,8 @@ def _local(step: _Step, x: Any, at: _Registers) -> Any:
     if at.local is None or at.local[0] != step.local:
         found = np.empty_like(x)
         for low in range(0, len(x), PART_ROWS):
-            found[low : low + PART_ROWS] = local_times(x[low : low + PART_ROWS], step.zone)
+            rows = slice(low, low + PART_ROWS)
+            found[rows] = local_times(x[rows], step.zone, index=at.index[rows] if step.picks else None)
         at.local = step.local, found
     return at.local[1]
 
@@ -209,8 +225,9 @@ def _index_part(step: _Step, x: Any, acc: Any, at: _Registers) -> None:
 
 
 def _index_local_part(step: _Step, x: Any, acc: Any, at: _Registers) -> None:
+    x = _local(step, x, at)
     np.equal(x, NAT, out=at.mask)
-    _calendar(_local(step, x, at), step.arg, at.index)
+    _calendar(x, step.arg, at.index)
     at.index += 1
     np.copyto(at.index, 0, where=at.mask)
 
@@ -296,4 +313,6 @@ ACTIONS: dict[int, Action] = {
     Opcode.CALL: _call,
     Opcode.LOCAL_PART: _part,
     Opcode.INDEX_LOCAL_PART: _index_local_part,
+    Opcode.ZONED_PART: _part,
+    Opcode.INDEX_ZONED_PART: _index_local_part,
 }
