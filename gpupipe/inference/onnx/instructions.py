@@ -173,9 +173,10 @@ def _part(step: _InstructionNodes) -> str:
 
 def _times(step: _InstructionNodes) -> str:
     """Return the source cells, in the time zone of the instructions if they have one."""
-    x, op, table = step.source(), step.first.op, np.array(step.first.params)
+    x, op = step.source(), step.first.op
     if op not in READS_ZONE:
         return x
+    table = np.array(step.first.params)
     zones = split_zones(table) if op in PICKS_ZONE else [table]
     found = formulas.local_time(step.graph, x, zones, step.index() if op in PICKS_ZONE else None)
     return step.graph.where(step.is_nat(x), x, found)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import accumulate, pairwise
+from itertools import accumulate, chain, pairwise
 
 import numpy as np
 import numpy.typing as npt
@@ -22,7 +22,7 @@ def is_zone(table: npt.NDArray[np.float64], may_be_unknown: bool) -> bool:
 def join_zones(zones: Sequence[tuple[float, ...]]) -> tuple[float, ...]:
     """Return the table of several time zones as `Opcode.ZONED_PART` reads it; an empty one is unknown."""
     bounds = accumulate(map(len, zones), initial=len(zones) + 1)
-    return (*map(float, bounds), *(entry for zone in zones for entry in zone))
+    return (*map(float, bounds), *chain.from_iterable(zones))
 
 
 def split_zones(table: npt.NDArray[np.float64]) -> list[npt.NDArray[np.float64]]:

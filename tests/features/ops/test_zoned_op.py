@@ -9,6 +9,7 @@ import sys
 from datetime import datetime, timedelta
 from importlib import resources
 from pathlib import Path
+from typing import Any
 from zoneinfo import TZPATH, ZoneInfo, available_timezones
 
 import numpy as np
@@ -154,7 +155,11 @@ def test_two_columns_with_the_same_zones_share_their_table(fit) -> None:
 def test_values_other_than_zones_are_counted(fit) -> None:
     op = {"columns": "t", "parts": ["hour"], "zone": {"column": "tz"}}
     names = ["UTC", "EST5EDT", "CET", "PST", "PST", "Rome", "Oslo", "Moon", None]
-    frame = {"t": pd.to_datetime(["2024-07-01"] * len(names)), "tz": names, "x": np.arange(len(names)) / 7}
+    frame: dict[str, Any] = {
+        "t": pd.to_datetime(["2024-07-01"] * len(names)),
+        "tz": names,
+        "x": np.arange(len(names)) / 7,
+    }
     made = fit(frame, [{"datetime_parts": op}], view="codes")
     assert made.training["t_hour"].fillna(-1).tolist() == [0, 20, 2, -1, -1, -1, -1, -1, -1]
     assert (
