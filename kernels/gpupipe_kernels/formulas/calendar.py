@@ -80,7 +80,9 @@ def local_times(time: Any, zone: TimeZone, xp: Any = np, index: Any = None) -> A
         found += time >= transitions.take(found)
     offset = offsets.take(found)
     is_missing = time == NAT if index is None else (time == NAT) | (offset == NAT)
-    return xp.where(is_missing, NAT, time + offset)
+    local = time + offset
+    xp.copyto(local, NAT, where=is_missing)
+    return local
 
 
 def _is_leap(year: Any) -> Any:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import accumulate, chain, pairwise
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -25,7 +26,7 @@ def join_zones(zones: Sequence[tuple[float, ...]]) -> tuple[float, ...]:
     return (*map(float, bounds), *chain.from_iterable(zones))
 
 
-def split_zones(table: npt.NDArray[np.float64]) -> list[npt.NDArray[np.float64]]:
+def split_zones(table: npt.NDArray[Any]) -> list[npt.NDArray[Any]]:
     """Return the time zones of a table of `join_zones`; none if its bounds are malformed."""
     first = table[0] if len(table) else 0.0
     if not 0 < first <= len(table):
