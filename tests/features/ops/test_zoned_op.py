@@ -27,6 +27,7 @@ from gpupipe.features import OPS
 from gpupipe.features.ops.zoned_op import zone_table
 from gpupipe_kernels.formulas.calendar import TimeZone, local_times
 from gpupipe_kernels.interpreters.numpy.interpreter import run
+from gpupipe_kernels.program.time_zones import join_zones
 from tests.examples import examples
 
 ZONES = sorted(available_timezones())
@@ -67,6 +68,13 @@ def test_every_zone_has_the_local_times_of_pandas_around_all_transitions() -> No
         expected = pd.DatetimeIndex(times.view("M8[us]"), tz="UTC").tz_convert(ZoneInfo(name)).tz_localize(None)
         found = local_times(times, TimeZone.of(table)) if table else times
         np.testing.assert_array_equal(found.view("M8[us]"), expected.to_numpy(), err_msg=name)
+    tables = [zone_table(name) or (0.0,) for name in zones.values()]
+    together = TimeZone.of(join_zones(tables), True)  # in wider buckets, some with several transitions
+    assert together.n_steps > 1
+    for index, table in enumerate(tables):
+        times = np.add.outer(np.array(table[: len(table) // 2], np.int64), around).ravel()
+        found = local_times(times, together, index=np.full(len(times), index))
+        np.testing.assert_array_equal(found, local_times(times, TimeZone.of(table)))
 
 
 @examples(40)
