@@ -83,7 +83,10 @@ class TargetEncode(Op[CategoryExpr]):
         if self.of is None:
             super().apply(builder)
             return
-        (number,) = builder.select_numbers([self.of], "target_encode")
+        number, *more = builder.select_numbers([self.of], "target_encode")
+        if more:
+            names = ", ".join(each.name for each in (number, *more))
+            raise ConfigError(f"of: expected one column; {self.of!r} matches {names}", fix="name one of them")
         builder.use_folds(self.folds)
         columns = builder.select_categories(self.columns, "target_encode")
         found = builder.statistics.number_counts(columns, number, self.folds)

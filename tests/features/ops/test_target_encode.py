@@ -202,3 +202,9 @@ def test_the_means_of_another_column_are_learned_as_those_of_a_target(fit, smoot
         got = made.serve(frame)["c_target_clicks"] if f == 0 else made.training["c_target_clicks"][fold == f]
         np.testing.assert_allclose(got, reference.transform(rows)[:, 0], rtol=1e-6)
     assert made.serve(frame[["c"]])["c_target_clicks"].tolist() == made.serve(frame)["c_target_clicks"].tolist()
+
+
+def test_a_pattern_of_several_numbers_is_not_a_target() -> None:
+    frame = pd.DataFrame({"city": ["Rome", "Oslo"] * 9, "a1": range(18), "a2": range(18)})
+    with pytest.raises(ConfigError, match=r"of: expected one column; 'a\*' matches a1, a2"):
+        gp.FeatureProgram([{"target_encode": {"columns": "city", "of": "a*"}}], view="dense").fit(frame)
