@@ -14,7 +14,6 @@ from pydantic import Field, field_validator
 from gpupipe.errors import ConfigError, did_you_mean
 from gpupipe.features.ops.base import Column, Op, State
 from gpupipe.table.schema import FIRST_LEVEL
-from gpupipe_kernels.program.time_zones import join_zones
 
 if TYPE_CHECKING:
     from gpupipe.features.program.builder import ProgramBuilder
@@ -107,6 +106,8 @@ class ZonedOp(Op[Column]):
 
     def _zones_in(self, name: str, builder: ProgramBuilder) -> Zones:
         """Return the time zones that a column has in the training rows, with a warning about other values."""
+        from gpupipe_kernels.program.time_zones import join_zones
+
         columns = builder.select_categories([name], self.title())
         if len(columns) != 1:
             what = f"{self.title()}: expected one column of time zones; {name!r} matches {len(columns)}"
