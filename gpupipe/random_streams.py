@@ -43,6 +43,7 @@ Purpose = Literal[
     "sampled texts",
     "components of texts",
     "trial rows",
+    "generated events",
 ]
 """Purposes of random numbers. Renaming one changes its numbers."""
 

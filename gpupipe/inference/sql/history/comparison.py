@@ -25,6 +25,7 @@ from gpupipe.inference.sql.query import SqlQuery
 from gpupipe.io.compute_formula import formula_columns
 from gpupipe.io.filter_expression import parse_where
 from gpupipe.io.row_steps import apply_steps, raw_columns
+from gpupipe.random_streams import make_generator
 from gpupipe.table.encode import encode_served
 from gpupipe.table.schema import Column
 from gpupipe.units import DAY_US, TICKS_PER_SECOND, parse_time_us
@@ -34,7 +35,7 @@ if TYPE_CHECKING:
     from gpupipe.io.settings import JoinedTable
     from gpupipe.typing import HostArray
 
-SEED = 20_240_131
+SEED = 0
 N_ROWS = 150
 N_EVENTS = 900
 N_KEYS = 9
@@ -96,7 +97,7 @@ class _Generator:
     tables: HistoryTables
 
     def __post_init__(self) -> None:
-        self.random = np.random.default_rng(SEED)
+        self.random = make_generator(SEED, "generated events")
         cut_offs = [self.tables.cut_off(op) for op in self.tables.derivation.ops if isinstance(op, KeyedOp)]
         dates = [each for each in cut_offs if isinstance(each, int) and each > 1]
         self.now = dates[0] if dates else parse_time_us("2024-01-31")
