@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from pydantic import Field
 
-from gpupipe.errors import LimitError
+from gpupipe.errors import ConfigError, LimitError
 from gpupipe.features.ops.base import OPS
 from gpupipe.features.ops.items_op import ListOp
 from gpupipe.features.ops.levels_op import ListLevelsOp
@@ -104,11 +104,13 @@ class BagIds(ListLevelsOp):
 
 
 def bag_columns(derivation: Derivation | None) -> dict[str, tuple[BagIds, str]]:
-    """Return the op and the list column of each entry of `batch.bags`, by its name."""
+    """Return the op and list column of each entry of `batch.bags`; raise ConfigError if two have the same name."""
     found = dict[str, tuple[BagIds, str]]()
     for op in () if derivation is None else derivation.ops:
-        if isinstance(op, BagIds):
-            found |= {f"{op.prefix}{name}": (op, name) for name in op.listed()}
+        own = {f"{op.prefix}{name}": (op, name) for name in op.listed()} if isinstance(op, BagIds) else {}
+        if twice := sorted(found.keys() & own.keys()):
+            raise ConfigError(f"bag_ids: two ops make the bag {twice[0]!r}", fix="set another prefix", names=twice)
+        found |= own
     return found
 
 

@@ -64,6 +64,13 @@ def test_given_levels_keep_their_order_and_need_items_of_their_kind() -> None:
         program(levels=[7]).fit(frame([["a"], ["b"]]))
 
 
+def test_two_bags_of_one_name_are_refused() -> None:
+    ops = [{"bag_ids": {"columns": "tags", "levels": [level]}} for level in "ab"]
+    fitted = gp.FeatureProgram(ops, view="codes").fit(frame([["a"], ["b"]]))
+    with pytest.raises(ConfigError, match="two ops make the bag 'tags'"):
+        fitted.bags(frame([["a"], ["b"]]))
+
+
 def test_more_items_than_an_offset_counts_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(bag_ids, "MOST_ITEMS", 2)
     with pytest.raises(LimitError, match="'tags' has 3 items; the limit is 2"):
