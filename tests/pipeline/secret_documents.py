@@ -100,7 +100,7 @@ features:
   - target_encode: {columns: orchard}
   - target_encode: {columns: orchard, of: harbour}
   - cyclic: {columns: meadow, zone: Asia/Kathmandu}
-  - datetime_parts: {columns: meadow, zone: Pacific/Chatham}
+  - datetime_parts: {columns: meadow, zone: Pacific/Chatham, holidays: [2031-07-19]}
   - group_stats: {columns: harbour, by: orchard, prefix: chalk_}
   - haversine: {from: [pylon, scoria], to: [scoria, pylon], as: tern_km}
   - bearing: {from: [pylon, scoria], to: [scoria, pylon], as: ibis_degrees}

@@ -145,7 +145,9 @@ def grouped(draw: Draw, columns: Columns) -> Settings | None:
 def datetime_parts(draw: Draw, columns: Columns) -> Settings | None:
     chosen = some(draw, columns.times)
     return (
-        {"columns": chosen, "parts": draw(st.lists(st.sampled_from(DATE_PARTS), min_size=1, unique=True))} | zone(draw)
+        {"columns": chosen, "parts": draw(st.lists(st.sampled_from(DATE_PARTS), min_size=1, unique=True))}
+        | draw(st.sampled_from([{}, {"holidays": ["2024-01-01", "2025-12-25"]}]))
+        | zone(draw)
         if chosen
         else None
     )

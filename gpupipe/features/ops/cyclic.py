@@ -10,7 +10,7 @@ from pydantic import Field
 
 from gpupipe.errors import ConfigError
 from gpupipe.features.ops.base import OPS, State
-from gpupipe.features.ops.zoned_op import ZonedOp, Zones
+from gpupipe.features.ops.zoned_op import ZonedOp, Zones, zone_table
 from gpupipe.features.program.builder import ProgramBuilder
 from gpupipe.features.program.expressions import CategoryExpr, IndexTerm, NumericExpr, TimeExpr
 from gpupipe_kernels.program.opcodes import MAX_TURNS, PART_SIZES, CalendarPart
@@ -104,7 +104,7 @@ class Cyclic(ZonedOp[TimeExpr | NumericExpr]):
                 )
             self._emit_number(column, state["origin"], builder)
             return
-        zones = self.zones_of(column, state, builder)
+        zones = self.zones_of(column, state, builder, zone_table)
         for name in self.parts:
             which, period, first = PERIODS[name]
             # Hour and weekday share one index of 168 values.

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal
+from contextlib import suppress
+from dataclasses import replace
+from datetime import date
+from typing import TYPE_CHECKING, Annotated, Literal
 
-from pydantic import Field
+from pydantic import AfterValidator, BeforeValidator, Field
 
 from gpupipe.features.ops.base import OPS, State
-from gpupipe.features.ops.zoned_op import ZonedOp
+from gpupipe.features.ops.zoned_op import HOLIDAY_YEARS, ZonedOp, Zones, holiday_table, zone_table
 from gpupipe.features.program.builder import ProgramBuilder
-from gpupipe.features.program.expressions import NumericExpr, Producer, TimeExpr
+from gpupipe.features.program.expressions import NumericExpr, Producer, TimeExpr, combine
 from gpupipe.units import DAY_US
 from gpupipe_kernels.program.opcodes import CalendarPart
 
@@ -33,6 +36,16 @@ PartName = Literal[
 ]
 
 
+def _check_day(text: str) -> str:
+    with suppress(ValueError):
+        if 1900 <= date.fromisoformat(text).year <= 2150:
+            return text
+    raise ValueError(f"expected a day from 1900 to 2150, such as 2026-12-25; got {text}")
+
+
+Holiday = Annotated[str, BeforeValidator(str), AfterValidator(_check_day)]  # YAML reads dates
+
+
 @OPS.register("datetime_parts")
 class DatetimeParts(ZonedOp[TimeExpr]):
     """Extract calendar parts of times as numbers: year, month, weekday, hour and others.
@@ -46,8 +59,9 @@ class DatetimeParts(ZonedOp[TimeExpr]):
     its value is null, is not a time zone, or does not occur in the training rows.
 
     ``weekday`` counts from Monday, 0; ``month``, ``day``, ``quarter`` and ``day_of_year`` count from 1; ``is_weekend``,
-    ``is_month_start`` and ``is_month_end`` are 1 or 0. ``elapsed_days`` is the time since the first one of the training
-    rows, in days with fractions, in any zone. Nulls stay null.
+    ``is_month_start`` and ``is_month_end`` are 1 or 0. With `holidays`, so is the further part ``is_holiday``, for days
+    in the time zone of the parts. ``elapsed_days`` is the time since the first one of the training rows, in days with
+    fractions, in any zone. Nulls stay null.
 
     Output: a column for each part, ``signup_year``, ``signup_weekday``, ...; float32. They represent the time: `auto`
     adds nothing for it.
@@ -71,6 +85,14 @@ class DatetimeParts(ZonedOp[TimeExpr]):
         0             3.0         13.0
         1             5.0          1.0
 
+        The last day of February is a holiday here:
+
+        >>> days = {"datetime_parts": {"columns": "signup", "parts": ["hour"], "holidays": ["2024-02-29"]}}
+        >>> FeatureProgram([days]).set_output(transform="pandas").fit_transform(frame)
+           signup_hour  signup_is_holiday
+        0         18.0                1.0
+        1          6.0                0.0
+
         Each row in its own zone:
 
         >>> flights = frame.assign(tz=["Asia/Tokyo", "America/New_York"])
@@ -84,6 +106,9 @@ class DatetimeParts(ZonedOp[TimeExpr]):
     parts: list[PartName] = Field(
         ["year", "month", "day", "weekday", "hour"], description="Parts of the time, one column for each."
     )
+    holidays: list[Holiday] = Field(
+        [], description="Days such as 2026-12-25, from 1900 to 2150; adds the part is_holiday. Default: no such part."
+    )
 
     def select(self, builder: ProgramBuilder) -> list[TimeExpr]:
         return builder.select_times(self.columns, "datetime_parts")
@@ -92,7 +117,7 @@ class DatetimeParts(ZonedOp[TimeExpr]):
         return [{"origin": statistics.time_range(c.source)[0]} | self.zone_state(c, statistics) for c in columns]
 
     def emit(self, column: TimeExpr, state: State, builder: ProgramBuilder) -> None:
-        zones = self.zones_of(column, state, builder)
+        zones = self.zones_of(column, state, builder, zone_table)
         for name in self.parts:
             if name == "elapsed_days":
                 start = Producer("ELAPSED", column.source, params=(float(state["origin"]), 1.0 / DAY_US))
@@ -100,7 +125,27 @@ class DatetimeParts(ZonedOp[TimeExpr]):
                 op, part = f"{zones.prefix}PART", CalendarPart[name.upper()]
                 start = Producer(op, column.source, arg=int(part), other=zones.column, params=zones.table)
             inputs = column.inputs if name == "elapsed_days" else zones.inputs(column)
-            made = NumericExpr(f"{column.name}_{name}", inputs, start)
-            if made.name not in builder.made:
-                builder.add(made)
-            builder.replace(made, "datetime_parts")
+            self._add(NumericExpr(f"{column.name}_{name}", inputs, start), builder)
+        if self.holidays:
+            days = [date.fromisoformat(day) for day in self.holidays]
+            moved = self.zones_of(column, state, builder, lambda zone: holiday_table(days, zone))
+            self._add(_is_holiday(column, moved), builder)
+
+    def _add(self, made: NumericExpr, builder: ProgramBuilder) -> None:
+        if made.name not in builder.made:
+            builder.add(made)
+        builder.replace(made, "datetime_parts")
+
+
+def _is_holiday(column: TimeExpr, zones: Zones) -> NumericExpr:
+    """Return 1 for times that `holiday_table` moves to `HOLIDAY_YEARS`, 0 for others."""
+    year = Producer(
+        f"{zones.prefix}PART", column.source, arg=int(CalendarPart.YEAR), other=zones.column, params=zones.table
+    )
+    moved = NumericExpr(f"{column.name}_is_holiday", zones.inputs(column), year)
+    first, last = HOLIDAY_YEARS
+    sides = (
+        moved.then("CENTER", first, 1.0).then("CLIP", 0.0, 1.0),
+        moved.then("CENTER", last, -1.0).then("CLIP", 0.0, 1.0),
+    )
+    return replace(combine(moved.name, "MULTIPLY", sides), root="")

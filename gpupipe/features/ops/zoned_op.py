@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from bisect import bisect_left
+from collections.abc import Callable, Sequence
 from contextlib import suppress
-from datetime import UTC, datetime, timedelta, tzinfo
+from datetime import UTC, date, datetime, time, timedelta, tzinfo
 from functools import lru_cache
 from operator import sub
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
@@ -23,6 +24,8 @@ if TYPE_CHECKING:
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 FIRST = datetime(1800, 1, 1)  # no zone of tzdata changes before 1834
 STEP = timedelta(days=3)  # two changes of a zone are at least 3.9 days apart
+FAR = timedelta(days=104_000)  # some 285 years: more microseconds are not exact in float64
+HOLIDAY_YEARS = (1600, 1880)  # those of 1900 to 2150, moved back
 SECOND, MICROSECOND = timedelta(seconds=1), timedelta(microseconds=1)
 N_STEPS = (datetime(2101, 1, 1) - FIRST) // STEP + 1
 
@@ -91,20 +94,22 @@ class ZonedOp(Op[Column]):
             fix = f"state the zone of the parts: - {self.title()}: {{columns: {column.name}, zone: UTC}}"
             raise ConfigError(f"column {column.name!r}: {error}", fix=fix, names=[column.name]) from None
 
-    def zones_of(self, column: TimeExpr, state: State, builder: ProgramBuilder) -> Zones:
-        """Return the time zones in a state, with a note if they are the default.
+    def zones_of(
+        self, column: TimeExpr, state: State, builder: ProgramBuilder, table_of: Callable[[str], ZoneTable]
+    ) -> Zones:
+        """Return the tables of the time zones in a state, made by `table_of`, with a note if they are the default.
 
         Raise ConfigError if a column of time zones does not exist, or is not a categorical input with time zones.
         """
         if isinstance(self.zone, dict):
-            return self._zones_in(self.zone["column"], builder)
+            return self._zones_in(self.zone["column"], builder, table_of)
         if "zone" in state and self.zone is None:
             builder.note(
                 f"calendar parts of {column.name!r} are in its time zone, {state['zone']}; zone: UTC keeps them in UTC"
             )
-        return Zones(zone_table(state.get("zone", "UTC")))
+        return Zones(table_of(state.get("zone", "UTC")))
 
-    def _zones_in(self, name: str, builder: ProgramBuilder) -> Zones:
+    def _zones_in(self, name: str, builder: ProgramBuilder, table_of: Callable[[str], ZoneTable]) -> Zones:
         """Return the time zones that a column has in the training rows, with a warning about other values."""
         from gpupipe_kernels.program.time_zones import join_zones
 
@@ -116,7 +121,7 @@ class ZonedOp(Op[Column]):
         source = builder.source_of(column, self.title(), f"move {self.title()} before that op")
         tables: list[ZoneTable] = [()] * FIRST_LEVEL  # null and unseen values have no zone
         for label in column.labels:
-            tables.append((zone_table(label) or UTC_TABLE) if _look_up(label) else ())
+            tables.append((table_of(label) or UTC_TABLE) if _look_up(label) else ())
         counts = builder.statistics.counts([column])[0]
         invalid = [i for i, table in enumerate(tables) if not table and i >= FIRST_LEVEL and counts[i]]
         if invalid:
@@ -147,6 +152,24 @@ def zone_table(name: str) -> ZoneTable:
     transitions = [_find_change(zone, moments[i], offsets[i]).replace(tzinfo=UTC) - EPOCH for i in changed]
     kept = [offsets[0], *(offsets[i + 1] for i in changed)]
     return tuple(each / MICROSECOND for each in (*transitions, *kept)) if any(kept) else ()
+
+
+def holiday_table(days: Sequence[date], name: str) -> ZoneTable:
+    """Return a table that moves days of a time zone back to `HOLIDAY_YEARS`, and times before all of them ahead.
+
+    Zones are the step functions of time that every interpreter computes. The year then tells holidays apart.
+    """
+    zone, transitions = find_zone(name), list[float]()
+    offsets = [FAR / MICROSECOND]
+    for day in sorted(set(days)):
+        bounds = (datetime.combine(each, time(), zone) for each in (day, day + timedelta(days=1)))
+        start, end = ((each - EPOCH) / MICROSECOND for each in bounds)
+        if transitions and transitions[-1] == start:
+            transitions[-1] = end
+        else:
+            transitions += [start, end]
+            offsets += [-FAR / MICROSECOND, 0.0]
+    return (*transitions, *offsets)
 
 
 def _find_change(zone: tzinfo, start: datetime, old: timedelta) -> datetime:

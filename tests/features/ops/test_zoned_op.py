@@ -98,6 +98,33 @@ def test_parts_in_any_zone_match_pandas(fit, times: list, zone: str, is_typed: b
     pd.testing.assert_frame_equal(made.serve({"t": plain}), made.training)
 
 
+DAYS = ["2024-03-10", "2024-11-03", "2024-12-25", "2024-12-26", "1900-01-01", "2099-12-31"]  # two with 23 and 25 hours
+ODD = [datetime(1, 1, 1), datetime(1601, 1, 1), datetime(1753, 1, 1), datetime(1899, 12, 30), datetime(9999, 12, 31)]
+
+
+@examples(40)
+@given(
+    hours=st.lists(st.tuples(st.sampled_from(DAYS), st.integers(-30, 54), st.integers(-1, 1)), max_size=20),
+    times=TIMES,
+    zones=st.lists(st.sampled_from([*USUAL, "UTC", "+05:30"]), min_size=1, max_size=2),
+)
+def test_holidays_are_days_of_the_zone(fit, hours: list[Any], times: list, zones: list[str]) -> None:
+    near = [datetime.fromisoformat(day) + timedelta(hours=hour, seconds=second) for day, hour, second in hours]
+    frame = pd.DataFrame({"t": pd.Series([*near, *times, *ODD], dtype="datetime64[us]")})
+    frame["tz"] = [zones[i % len(zones)] for i in range(len(frame))]
+    zone: Any = {"column": "tz"} if len(zones) > 1 else zones[0]
+    op = {"datetime_parts": {"columns": "t", "parts": ["hour"], "holidays": DAYS, "zone": zone}}
+    made = fit(frame, [op, {"drop": "tz"}], view="codes").training["t_is_holiday"]
+    expected = pd.Series(np.nan, frame.index)
+    for name, own in frame["t"].dropna().groupby(frame["tz"]):
+        is_far = own.dt.year.isin([1, 9999])  # pandas cannot convert them
+        local = own[~is_far].dt.tz_localize("UTC").dt.tz_convert(name)
+        expected[own.index] = (
+            local.dt.strftime("%Y-%m-%d").isin(DAYS).reindex(own.index, fill_value=False).astype(float)
+        )
+    np.testing.assert_array_equal(made, expected)
+
+
 @st.composite
 def rows_with_zones(draw: st.DrawFn) -> pd.DataFrame:
     """Return times, most of them around a transition of the zone in their row; some zones are null or unknown."""
