@@ -13,6 +13,7 @@ from gpupipe.cli.options import device_override_option, override_option
 
 if TYPE_CHECKING:
     from gpupipe.backends import Device
+    from gpupipe.config import Config
 
 
 @click.command
@@ -39,6 +40,12 @@ if TYPE_CHECKING:
     show_default=True,
     help="Processes that train each neural network.",
 )
+@click.option(
+    "--gpus",
+    type=click.IntRange(min=1),
+    metavar="N",
+    help="Use N GPUs of this machine: --nproc N if all models are networks, else --cluster local with N workers.",
+)
 @click.option("--monitor", is_flag=True, help="Show charts of processor, memory and GPUs on the whole terminal.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document on stdout: metrics and run directory.")
 @click.option("--quiet", is_flag=True, help="Print errors only.")
@@ -51,6 +58,7 @@ def command(
     mode: int | None,
     resume: bool,
     nproc: int,
+    gpus: int | None,
     monitor: bool,
     as_json: bool,
     quiet: bool,
@@ -70,6 +78,8 @@ def command(
     """
     if cluster is not None and nproc > 1:
         raise click.UsageError("--nproc cannot be combined with --cluster, whose workers share the training")
+    if gpus is not None and (cluster is not None or nproc > 1 or device == "cpu"):
+        raise click.UsageError("--gpus cannot be combined with --cluster, --nproc and --device cpu")
     if monitor:
         require_full_screen(quiet)
     from gpupipe.cli.interrupts import stopped_by_signals
@@ -84,6 +94,9 @@ def command(
     extra += [] if mode is None else [f"output_mode={mode}"]
     extra += [] if cluster is None else [override_of(cluster)]
     settings = load_config(config, [*overrides, *extra])
+    if gpus is not None:
+        more, nproc = shared_by_gpus(settings, gpus)
+        settings = load_config(config, [*overrides, *extra, *more])
     if monitor and settings.monitor.period is None:
         fix = "add --set monitor.period=1s, or omit --monitor"
         raise ConfigError("--monitor needs hardware samples, which are switched off", where="monitor.period", fix=fix)
@@ -97,6 +110,15 @@ def command(
         done = run_pipeline(settings, output, [console], resume=resume, n_processes=nproc, stop_signal=stop_signal)
         console.finished(leaderboard_rows(done.candidates), done.document, done.shown_path)
         done.require_limits()
+
+
+def shared_by_gpus(config: Config, n: int) -> tuple[list[str], int]:
+    """Return the overrides that share a run by `n` GPUs, and the number of processes that train a network."""
+    from gpupipe.models.neural.settings import NeuralSettings
+
+    if n == 1 or all(isinstance(entry.params, NeuralSettings) for entry in config.models):
+        return ["device=gpu"], n
+    return ["device=gpu", "cluster.scheduler=local", f"cluster.workers={n}"], 1
 
 
 def require_full_screen(quiet: bool) -> None:

@@ -12,6 +12,8 @@ import pandas as pd
 import pytest
 from sklearn.metrics import roc_auc_score
 
+from gpupipe.cli.run import shared_by_gpus
+from gpupipe.config import load_config
 from tests.import_budget import require_few_imports
 from tests.nightly import nightly_unless
 
@@ -66,6 +68,8 @@ def test_json_is_one_document_and_the_default_directory_is_below_output(gpupipe,
     ("arguments", "code", "words"),
     [
         (["--device", "gpu"], 4, "GPU"),
+        (["--gpus", "2"], 4, "GPU"),
+        (["--gpus", "2", "--cluster", "local"], 2, "--gpus cannot be combined with --cluster"),
         (["--set", "source.target=Chrun"], 5, "Churn"),
         (["--set", "source.generate=churm"], 2, "churn"),
         (["--set", "models=[logistic_regresion]"], 2, "did you mean 'logistic_regression'?"),
@@ -146,3 +150,12 @@ def test_a_missed_limit_ends_with_code_6_after_everything_is_written(gpupipe, sm
     assert done.stderr.startswith("Quality limit missed: the run is complete, but misses evaluate.fail_on:")
     assert "for Contract: " in done.stderr and "Internal" not in done.stderr
     assert (tmp_path / "run" / "report.html").is_file() and (tmp_path / "run" / "model" / "README.md").is_file()
+
+
+def test_gpus_share_networks_by_processes_and_other_models_by_workers() -> None:
+    for models, processes, workers in (("[tabm, mlp]", 2, None), ("[mlp, xgboost]", 1, 2)):
+        config = ROOT / "configs" / "churn.yaml"
+        more, n = shared_by_gpus(load_config(config, [f"models={models}"]), 2)
+        made = load_config(config, [f"models={models}", *more])
+        assert (made.device, n, made.cluster.workers) == ("gpu", processes, workers)
+        assert made.cluster.scheduler == (None if workers is None else "local")
