@@ -24,8 +24,8 @@ source:
    csv: {delimiter: ";", encoding: latin-1, null_values: [vacant lot], comment: "@@##", decimal: ".",
          thousands: ",", quote: '"'}}
 tables:
-  plovers: {path: plover_sectors.csv, "on": {left: orchard, right: orchard}, cardinality: many_to_one, drop: isthmus,
-    prefix: sandstone_, columns: ["*"], where: "tundra != 47251",
+  plovers: {path: plover_sectors.csv, "on": {left: orchard, right: orchard}, cardinality: many_to_one,
+    drop: [isthmus, fjord], prefix: sandstone_, columns: ["*"], where: "tundra != 47251",
     csv: {null_values: [empty nest]}, schema: {tundra: float32}}
   ospreys: {path: osprey_events.csv, "on": {left: velvet, right: velvet}, cardinality: one_to_many, time: moment,
     where: "tariff > 1 and sector != 'vermilion'", compute: {duty: "tariff * 1.0625"}, columns: [velvet, moment, duty],
@@ -79,8 +79,8 @@ source: {sql: "SELECT harbour, lantern, pylon, scoria, quartz, meadow, orchard, 
   uri: "sqlite:///emu.db", target: [walnut], positive: {walnut: darkwater}, weight: kestrel,
   schema: {meadow: datetime, mizzen: text}}
 tables:
-  p: {sql: "SELECT orchard, tundra FROM rhea_sectors", uri: "sqlite:///emu.db", "on": {left: orchard, right: orchard},
-    cardinality: many_to_one, schema: {tundra: categorical}}
+  p: {sql: "SELECT orchard, tundra, fjord FROM rhea_sectors", uri: "sqlite:///emu.db",
+    "on": {left: orchard, right: orchard}, cardinality: many_to_one, schema: {tundra: categorical}}
 device: cpu
 split: {time: meadow, cutoff: "2024-07-15", gap: 9h, window: 300d}
 features:
@@ -100,7 +100,9 @@ features:
   - target_encode: {columns: orchard}
   - target_encode: {columns: orchard, of: harbour}
   - cyclic: {columns: meadow, zone: Asia/Kathmandu}
-  - datetime_parts: {columns: meadow, zone: Pacific/Chatham, holidays: [2031-07-19]}
+  - cyclic: {columns: meadow, parts: [month], zone: {column: fjord}}
+  - datetime_parts: {columns: meadow, parts: [minute], zone: {column: fjord}}
+  - datetime_parts: {columns: meadow, zone: Pacific/Chatham, holidays: ["2031-07-19"]}
   - group_stats: {columns: harbour, by: orchard, prefix: chalk_}
   - haversine: {from: [pylon, scoria], to: [scoria, pylon], as: tern_km}
   - bearing: {from: [pylon, scoria], to: [scoria, pylon], as: ibis_degrees}
@@ -283,6 +285,7 @@ def write_inputs(folder: Path) -> set[str]:
         columns=["velvet", "moment", "tariff", "sector", "harbour"],
     )  # fmt: skip
     sectors = pd.DataFrame({"orchard": ["saffron", "indigo", "umber"], "tundra": [1, 2, 3], "isthmus": ["x", "y", "z"]})
+    sectors["fjord"] = ["Asia/Tokyo", "Europe/Oslo", "UTC"]
     rows.to_csv(folder / "heron_rows.csv", sep=";", index=False)
     events.to_csv(folder / "osprey_events.csv", index=False)
     sectors.to_csv(folder / "plover_sectors.csv", index=False)
