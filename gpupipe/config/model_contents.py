@@ -10,8 +10,8 @@ from gpupipe.features import OPS
 
 # Op fields that cannot contain free text: they are validated as columns, tables, dates, durations or files.
 CHECKED_FIELDS = {
-    "amount", "as_of", "by", "columns", "difference", "from", "gap", "half_life", "inputs", "key", "of", "periods",
-    "product", "ratio", "sum", "table", "time", "to", "use", "windows",
+    "amount", "as_of", "by", "columns", "difference", "from", "gap", "half_life", "holidays", "inputs", "key", "of",
+    "periods", "product", "ratio", "sum", "table", "time", "to", "use", "windows",
 }  # fmt: skip
 TABLE_TEXTS: tuple[tuple[str, ...], ...] = (
     ("csv", "null_values"),
