@@ -17,7 +17,6 @@ from gpupipe.inference.sql.history.seen_events import HAPPENED, ROWS_TABLE, SqlH
 from gpupipe.inference.sql.history.tables import HistoryTables
 from gpupipe.inference.sql.inputs import SqlInput, time_value
 from gpupipe.inference.sql.query import SqlQuery, common_tables
-from gpupipe.io.event_settings import AS_OF
 from gpupipe.table.schema import Column
 from gpupipe.units import parse_duration_us
 
@@ -82,9 +81,8 @@ def write_history(
             histories[view] = SqlHistory(dialect, tables, own, len(histories) + 1)
         for name, figure in WRITERS[type(op)](op, histories[view]):
             histories[view].figures[op.column_name(name)] = figure
-    given = {AS_OF} if tables.events.entities is not None and tables.as_of is not None else set[str]()
     read = dict.fromkeys([*columns, *tables.derivation.inputs])
-    raw = [name for name in read if name not in tables.derivation.made and name not in given]
+    raw = [name for name in read if name not in tables.derivation.made and name not in tables.given]
     rows = SqlQuery(dialect, f"{ROWS_TABLE}_")
     marks = dict(chain.from_iterable(each.marks(rows).items() for each in histories.values()))
     found = common_tables(ROWS_TABLE, rows.select(source, raw, marks), dialect, is_shared=True)

@@ -18,7 +18,7 @@ from sqlglot import exp
 
 from gpupipe.features.ops.keyed_op import KeyedOp
 from gpupipe.inference.sql.dialect import Expr, SqlDialect, all_of, case, integer, is_null, number, text
-from gpupipe.inference.sql.history.event_rows import event_rows, raw_column
+from gpupipe.inference.sql.history.event_rows import AGGREGATES, event_rows, raw_column
 from gpupipe.inference.sql.history.tables import HistoryTables
 from gpupipe.inference.sql.inputs import SqlInput, code_value, level_number, level_text, number_value, time_value
 from gpupipe.inference.sql.query import SqlQuery, common_tables
@@ -256,8 +256,7 @@ class SqlHistory:
             counted = x.copy() if function == "count" else exp.Distinct(expressions=[x.copy()])
             return Figure(exp.Count(this=counted), 0.0)
         if function != "std":
-            node = {"sum": exp.Sum, "mean": exp.Avg, "min": exp.Min, "max": exp.Max}[function]
-            return Figure(node(this=x.copy()), 0.0 if function == "sum" else None)
+            return Figure(AGGREGATES[function](this=x.copy()), 0.0 if function == "sum" else None)
         mean = self.seen.define(_window(exp.Avg(this=x.copy()), self.partition))
         apart = self.seen.define(x.copy() - mean)
         n = exp.Count(this=x.copy())

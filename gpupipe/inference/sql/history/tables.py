@@ -70,6 +70,11 @@ class HistoryTables:
             found.append(f"{table.sql()}: {', '.join(map(json.dumps, raw_columns(settings, read)))}")
         return found
 
+    @property
+    def given(self) -> tuple[str, ...]:
+        """The cut-off column of the rows, if `as_of` takes its place."""
+        return (AS_OF,) if self.events.entities is not None and self.as_of is not None else ()
+
     def columns(self, table: str | None) -> Schema:
         """Return the encoded columns that the ops read of a further table, or of the main table."""
         return self.derivation.schema if table is None else self.derivation.tables[table].schema
@@ -80,5 +85,4 @@ class HistoryTables:
             return None if op.table is None else 1  # events without a time are at 0
         if is_time(op.as_of):
             return parse_time_us(op.as_of) if self.as_of is None else self.as_of
-        is_given = op.as_of == AS_OF and self.events.entities is not None and self.as_of is not None
-        return self.as_of if is_given else op.as_of
+        return self.as_of if op.as_of in self.given else op.as_of
